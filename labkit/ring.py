@@ -1,0 +1,183 @@
+"""The beacon's file: a fixed-size header and a ring of calls, written by one rank, read by anyone.
+
+Serves one need: to know what a rank is doing while it can't answer - stuck in a wait, stopped, holding
+the interpreter lock, or dead. So it is a memory-mapped file (it outlives its writer), every write is a
+few struct packs (microseconds), and a reader takes what is there without a lock: each slot carries its
+own index before and after its body, and a slot whose two do not agree is being written and is left out.
+Strings are interned in a table behind the ring, since op names and call sites repeat.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from pathlib import Path
+
+from .wire import Call, CallSite
+
+SLOTS = 256
+_HEADER = struct.Struct("<8sIIIIiddIIII")  # magic pid rank generation cell activity cell_s beat_s next index fired strings_end
+# state seq op group members shape dtype root reduce bytes async file line function cell pad issued returned index
+_BODY = struct.Struct("<IIIIIIIiIQIIIIIIddQ")
+_RETURNED_AT = 8 + struct.calcsize("<IIIIIIIiIQIIIIIId")
+_BEAT_AT = struct.calcsize("<8sIIIIid")
+_MAGIC = b"LABKIT1\0"
+_RING_AT = 128
+_SLOT_BYTES = 128
+_STRINGS_AT = _RING_AT + SLOTS * _SLOT_BYTES
+_STRINGS_BYTES = 96 * 1024
+FILE_BYTES = _STRINGS_AT + _STRINGS_BYTES
+_STATES = ("issued", "done", "failed", "refused")
+ACTIVITIES = ("idle", "cell")
+
+
+class RingWriter:
+    """A rank's hand on its beacon file.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "rank-0.beacon"
+    >>> writer = RingWriter(path, rank=0, pid=1)
+    >>> slot = writer.issue(Call(1, 1, "all_reduce", shape=(8,)))
+    >>> [str(call) for call in read_ring(path).calls]
+    ['all_reduce #1']
+    """
+
+    def __init__(self, path: Path, rank: int, pid: int) -> None:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.ftruncate(fd, FILE_BYTES)
+            self._map = mmap.mmap(fd, FILE_BYTES)
+        finally:
+            os.close(fd)
+        self._rank, self._pid = rank, pid
+        self._strings: dict[str, int] = {}
+        self._end = _STRINGS_AT + 2  # id 0 is the empty string
+        self.generation = self.cell = self.activity = self._count = self.fired = 0
+        self.cell_started_s = self.beat_s = 0.0
+        self._header()
+
+    def _header(self) -> None:
+        _HEADER.pack_into(
+            self._map, 0, _MAGIC, self._pid, self._rank, self.generation, self.cell, self.activity,
+            self.cell_started_s, self.beat_s, self._count, 0, self.fired, self._end,
+        )  # fmt: skip
+
+    def state(self, *, cell: int, activity: str, now_s: float, started_s: float, generation: int) -> None:
+        """Say what the rank is at: the running cell and since when."""
+        self.cell, self.activity, self.generation = cell, ACTIVITIES.index(activity), generation
+        self.cell_started_s, self.beat_s = started_s, now_s
+        self._header()
+
+    def fault_fired(self) -> None:
+        """Count a fault that has just fired; readable even if it ends this process."""
+        self.fired += 1
+        self._header()
+
+    def issue(self, call: Call) -> int:
+        """Write a call that is about to be issued; returns its slot, for `finish`."""
+        slot = self._count % SLOTS
+        self._count += 1
+        self._write(slot, call)
+        self.beat_s = call.issued_s
+        self._header()
+        return slot
+
+    def finish(self, slot: int, index: int, state: str, now_s: float) -> None:
+        """Mark a call as done, failed or refused, if its slot has not been reused."""
+        at = _RING_AT + slot * _SLOT_BYTES
+        if struct.unpack_from("<Q", self._map, at)[0] != index:
+            return
+        struct.pack_into("<I", self._map, at + 8, _STATES.index(state))
+        struct.pack_into("<d", self._map, at + _RETURNED_AT, now_s)
+        self.beat_s = now_s
+        struct.pack_into("<d", self._map, _BEAT_AT, now_s)
+
+    def _write(self, slot: int, call: Call) -> None:
+        site = call.site
+        shape = call.shape if len(call.shape) <= 6 else call.shape[:6]
+        text = self._intern("x".join(map(str, shape)))
+        members = self._intern(",".join(map(str, call.group_ranks)))
+        at = _RING_AT + slot * _SLOT_BYTES
+        struct.pack_into("<Q", self._map, at, 0)
+        _BODY.pack_into(
+            self._map, at + 8, _STATES.index(call.state), call.seq, self._intern(call.op),
+            self._intern(call.group), members, text, self._intern(call.dtype), call.root,
+            self._intern(call.reduce_op), call.num_bytes, int(call.async_op),
+            self._intern(site.file) if site else 0, site.line if site else 0,
+            self._intern(site.function) if site else 0, call.cell, 0, call.issued_s, call.returned_s,
+            call.index,
+        )  # fmt: skip
+        struct.pack_into("<Q", self._map, at, call.index)
+
+    def _intern(self, text: str) -> int:
+        if not text:
+            return 0
+        found = self._strings.get(text)
+        if found is not None:
+            return found
+        data = text.encode()[:4000]
+        if self._end + 2 + len(data) > FILE_BYTES:
+            return self._strings.setdefault(text, 0)  # table full: the name is lost, the call is not
+        at = self._end
+        struct.pack_into("<H", self._map, at, len(data))
+        self._map[at + 2 : at + 2 + len(data)] = data
+        self._end = at + 2 + len(data)
+        self._strings[text] = at - _STRINGS_AT
+        return self._strings[text]
+
+    def close(self) -> None:
+        """Unmap; the file stays for readers."""
+        self._map.close()
+
+
+class RingState:
+    """What a beacon file says at one moment."""
+
+    def __init__(self, header: tuple[object, ...], calls: tuple[Call, ...]) -> None:
+        (_, self.pid, self.rank, self.generation, self.cell, activity,
+         self.cell_started_s, self.beat_s, self.count, _, self.fired, _) = header  # type: ignore[assignment]  # fmt: skip
+        self.activity = ACTIVITIES[activity]  # type: ignore[call-overload]
+        self.calls = calls
+
+
+def read_ring(path: Path) -> RingState | None:
+    """The beacon of a rank, oldest call first; None if there is none yet."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if len(data) < FILE_BYTES or data[:8] != _MAGIC:
+        return None
+    header = _HEADER.unpack_from(data, 0)
+    calls = [call for slot in range(SLOTS) if (call := _read_slot(data, slot)) is not None]
+    return RingState(header, tuple(sorted(calls, key=lambda call: call.index)))
+
+
+def _text(data: bytes, ident: int) -> str:
+    if not ident:
+        return ""
+    at = _STRINGS_AT + ident
+    (size,) = struct.unpack_from("<H", data, at)
+    return data[at + 2 : at + 2 + size].decode(errors="replace")
+
+
+def _read_slot(data: bytes, slot: int) -> Call | None:
+    at = _RING_AT + slot * _SLOT_BYTES
+    (index,) = struct.unpack_from("<Q", data, at)
+    if not index:
+        return None
+    (state, seq, op, group, members, shape, dtype, root, reduce_op, num_bytes, async_op, file, line,
+     function, cell, _, issued_s, returned_s, again) = _BODY.unpack_from(data, at + 8)  # fmt: skip
+    if again != index or state >= len(_STATES):
+        return None
+    ranks, sizes = _text(data, members), _text(data, shape)
+    return Call(
+        index=index, seq=seq, op=_text(data, op), group=_text(data, group),
+        group_ranks=tuple(int(r) for r in ranks.split(",")) if ranks else (),
+        shape=tuple(int(s) for s in sizes.split("x")) if sizes else (),
+        dtype=_text(data, dtype), num_bytes=num_bytes, reduce_op=_text(data, reduce_op), root=root,
+        async_op=bool(async_op),
+        site=CallSite(_text(data, file), line, _text(data, function)) if file else None,
+        cell=cell, state=_STATES[state], issued_s=issued_s, returned_s=returned_s,
+    )  # fmt: skip

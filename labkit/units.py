@@ -1,0 +1,41 @@
+"""Bytes, seconds and bandwidths as people read them. GB is 1e9 bytes, GiB is 2**30."""
+
+from __future__ import annotations
+
+
+def format_bytes(num_bytes: float) -> str:
+    """Binary units, at most three significant places.
+
+    >>> format_bytes(512), format_bytes(1024), format_bytes(16 * 2**20)
+    ('512 B', '1 KiB', '16 MiB')
+    """
+    value = float(num_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.3g} {unit}"
+        value /= 1024
+    return f"{value:.3g} TiB"
+
+
+def format_seconds(seconds: float) -> str:
+    """Microseconds to minutes.
+
+    >>> format_seconds(3.2e-5), format_seconds(0.0123), format_seconds(2.5), format_seconds(90)
+    ('32 µs', '12.3 ms', '2.50 s', '1 min 30 s')
+    """
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    return f"{int(seconds // 60)} min {seconds % 60:.0f} s"
+
+
+def algbw_gb_per_s(num_bytes: float, seconds: float) -> float:
+    """Algorithm bandwidth: bytes of the collective over its time, in GB/s.
+
+    >>> algbw_gb_per_s(1e9, 0.5)
+    2.0
+    """
+    return num_bytes / seconds / 1e9

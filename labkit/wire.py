@@ -1,0 +1,459 @@
+"""The records that cross a process border, and their plain form.
+
+Serves three needs. A record travels as JSON (plus raw buffers for numbers), never as a pickle, so that
+a process reading it runs no code of the sender's. A record is frozen, so that a view, a rule and a
+recording all see the same facts. And it reads back from an older or newer file: unknown fields are
+dropped, missing ones take their default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, TypeVar
+
+from .errors import WireError
+
+KIND = "$"  # the key that names a record's kind in its plain form
+_KINDS: dict[str, type] = {}
+
+T = TypeVar("T")
+
+
+def record(cls: type[T]) -> type[T]:
+    """Make `cls` a frozen record that `to_plain` and `from_plain` know by its class name.
+
+    >>> @record
+    ... class Spot:
+    ...     x: int = 0
+    >>> from_plain(to_plain(Spot(3)))
+    Spot(x=3)
+    """
+    made = dataclasses.dataclass(frozen=True)(cls)
+    _KINDS[cls.__name__] = made
+    return made
+
+
+def to_plain(value: Any) -> Any:
+    """Records, tuples, lists and dicts as JSON-able values; anything else as it is."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        plain = {KIND: type(value).__name__}
+        for field in dataclasses.fields(value):
+            plain[field.name] = to_plain(getattr(value, field.name))
+        return plain
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    return value
+
+
+def from_plain(plain: Any) -> Any:
+    """The inverse of `to_plain`; lists come back as tuples. Raises WireError for an unknown kind."""
+    if isinstance(plain, dict):
+        if KIND not in plain:
+            return {key: from_plain(item) for key, item in plain.items()}
+        cls = _KINDS.get(plain[KIND])
+        if cls is None:
+            raise WireError(f"unknown record {plain[KIND]!r}", hint="both sides need the same labkit version")
+        known = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{key: from_plain(item) for key, item in plain.items() if key in known})
+    if isinstance(plain, list):
+        return tuple(from_plain(item) for item in plain)
+    return plain
+
+
+def dumps(value: Any) -> str:
+    """JSON text of a record."""
+    return json.dumps(to_plain(value), separators=(",", ":"), allow_nan=True)
+
+
+def loads(text: str | bytes) -> Any:
+    """The record in a JSON text; raises WireError if it is not one."""
+    try:
+        return from_plain(json.loads(text))
+    except ValueError as error:
+        raise WireError(f"not a record: {error}", hint="the file or message is damaged") from None
+
+
+def int_keys(mapping: dict[Any, T]) -> dict[int, T]:
+    """A mapping by rank, as it was before JSON made its keys text."""
+    return {int(key): value for key, value in mapping.items()}
+
+
+@record
+class CallSite:
+    """A place in code: "cell 7, line 3", or "train.py, line 12"."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    @property
+    def cell(self) -> int | None:
+        """The number of the rank cell, or None for a file."""
+        head, _, number = self.file.partition(" ")
+        return int(number) if head == "cell" and number.isdigit() else None
+
+    def __str__(self) -> str:
+        name = self.file if self.cell is not None else self.file.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"{name}, line {self.line}"
+
+
+@record
+class Frame:
+    """One line of a stack."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def site(self) -> CallSite:
+        return CallSite(self.file, self.line, self.function)
+
+
+@record
+class Call:
+    """One collective or point-to-point operation as a rank issued it.
+
+    `seq` counts the calls of one group from 1 within a generation (point-to-point calls have 0: only
+    two ranks take part). `state` is "issued", "done", "failed" or "refused" (by the contract).
+    Times are seconds of the machine's monotonic clock, one clock for all ranks of a host.
+    """
+
+    index: int
+    seq: int
+    op: str
+    group: str = "world"
+    group_ranks: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    num_bytes: int = 0
+    reduce_op: str = ""
+    root: int = -1
+    async_op: bool = False
+    site: CallSite | None = None
+    cell: int = 0
+    state: str = "issued"
+    issued_s: float = 0.0
+    returned_s: float = 0.0
+
+    @property
+    def p2p(self) -> bool:
+        return self.seq == 0
+
+    def __str__(self) -> str:
+        number = "" if self.p2p else f" #{self.seq}"
+        return f"{self.op}{number}"
+
+
+@record
+class CodeError:
+    """An exception in a rank's code: type, one-line message, the line of the learner's that raised."""
+
+    type: str
+    message: str
+    site: CallSite | None = None
+    traceback: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}"
+
+
+@record
+class RankView:
+    """What one rank was seen doing: half from outside (process, beacon), half from its control thread.
+
+    `process`: "running", "stopped" (SIGSTOP), "dead" or "unknown".
+    `activity`: "idle" (waits for a cell), "cell" (runs cell `cell`) or "call" (inside its last call).
+    `answers`: the rank's control thread answered; False while a rank holds the interpreter lock.
+    `calls`: its calls of this generation, oldest first, as many as the beacon keeps.
+    """
+
+    rank: int
+    pid: int = 0
+    process: str = "running"
+    exit_code: int | None = None
+    activity: str = "idle"
+    cell: int = 0
+    cell_started_s: float = 0.0
+    error: CodeError | None = None
+    calls: tuple[Call, ...] = ()
+    stack: tuple[Frame, ...] = ()
+    stack_from: str = ""
+    answers: bool = True
+    last_progress_s: float = 0.0
+    generation: int = 0
+
+    @property
+    def waiting_in(self) -> Call | None:
+        """The call this rank is inside of, if it is."""
+        for call in reversed(self.calls):
+            if call.state == "issued" and not call.async_op:
+                return call
+        return None
+
+    @property
+    def line(self) -> CallSite | None:
+        """The innermost line of a rank cell on the stack."""
+        for frame in reversed(self.stack):
+            if frame.site.cell is not None:
+                return frame.site
+        return None
+
+
+@record
+class Evidence:
+    """All that is known of a world at one moment: what the judge judges.
+
+    `sources` maps a cell number (as text) to its source, so that a verdict can quote the line.
+    `cell` is the newest cell number, `targets` the ranks it was sent to; calls of older cells are
+    kept in the rank views but have another `Call.cell`.
+    """
+
+    world_size: int
+    backend: str = "gloo"
+    mode: str = "raw"
+    generation: int = 1
+    cell: int = 0
+    targets: tuple[int, ...] = ()
+    taken_s: float = 0.0
+    ranks: tuple[RankView, ...] = ()
+    sources: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def source_line(self, site: CallSite | None) -> str:
+        """The stripped source text of a site in a rank cell, or ""."""
+        if site is None or site.cell is None:
+            return ""
+        lines = self.sources.get(str(site.cell), "").splitlines()
+        return lines[site.line - 1].strip() if 0 < site.line <= len(lines) else ""
+
+
+@record
+class Side:
+    """One side of a disagreement: which ranks did what at which line."""
+
+    ranks: tuple[int, ...]
+    did: str
+    site: CallSite | None = None
+    source: str = ""
+
+
+@record
+class Verdict:
+    """Who did what, where, and how to mend it.
+
+    `code` is the rule's (LK001 ...), `ending` what the learner sees: "hang", "abort", "error",
+    "silent" or "slow". `culprits` are the ranks that differ; `waiting` those that suffer.
+    """
+
+    code: str
+    rule: str
+    title: str
+    sentence: str
+    culprits: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
+    sides: tuple[Side, ...] = ()
+    next_step: str = ""
+    facts: tuple[str, ...] = ()
+    ending: str = "hang"
+
+
+@record
+class Diagnosis:
+    """The judge's answer: verdicts (none on a healthy world) and the evidence they rest on."""
+
+    verdicts: tuple[Verdict, ...]
+    evidence: Evidence
+    elapsed_s: float = 0.0
+
+    @property
+    def healthy(self) -> bool:
+        return not self.verdicts
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return self.verdicts[0] if self.verdicts else None
+
+
+@record
+class Shown:
+    """A value as a rank shows it: `text` always, `html` where the value has it.
+
+    `cut` is the number of characters left out of `text`; `type` names the value's type.
+    """
+
+    text: str
+    type: str = ""
+    html: str = ""
+    cut: int = 0
+
+
+@record
+class Stream:
+    """A piece of printed output; `name` is "stdout" or "stderr"."""
+
+    name: str
+    text: str
+
+
+@record
+class Outcome:
+    """What became of one request on one rank.
+
+    `status`: "ok", "error" (its code raised), "interrupted", "late" (no answer by the deadline),
+    "dead", or "busy" (not sent, an earlier cell still runs). `value` is a plain value of a rank op;
+    `shown` the last expression of a cell.
+    """
+
+    rank: int
+    status: str = "ok"
+    value: Any = None
+    shown: Shown | None = None
+    output: tuple[Stream, ...] = ()
+    error: CodeError | None = None
+    elapsed_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+@record
+class RecoveryReport:
+    """What recovery did, and what was kept and lost.
+
+    `rung`: "none" (was healthy), "soft" (every process and variable kept), "ranks" (some replaced),
+    "world" (all replaced) or "cluster" (engines, controller and fork server started anew).
+    """
+
+    rung: str
+    generation: int
+    freed: tuple[int, ...] = ()
+    replaced: tuple[int, ...] = ()
+    kept: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    lost: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    steps: tuple[str, ...] = ()
+    check: str = ""
+    elapsed_s: float = 0.0
+
+
+@record
+class CellResult:
+    """One rank cell: an outcome per rank, and, if it did not end well, why and what was done."""
+
+    cell: int
+    outcomes: tuple[Outcome, ...]
+    diagnosis: Diagnosis | None = None
+    recovery: RecoveryReport | None = None
+    elapsed_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return all(outcome.ok for outcome in self.outcomes)
+
+
+@record
+class OpResult:
+    """The plain values a rank op returned, by rank."""
+
+    op: str
+    outcomes: tuple[Outcome, ...]
+    elapsed_s: float = 0.0
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        return tuple(outcome.value for outcome in self.outcomes)
+
+
+@record
+class TensorSample:
+    """One rank's tensor: all values if few, else evenly spaced ones (`indices` into the flat tensor).
+
+    `before` holds the same elements as they were when the tensor last entered a collective.
+    """
+
+    rank: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    num_bytes: int
+    values: tuple[float, ...]
+    indices: tuple[int, ...]
+    before: tuple[float, ...] | None = None
+    op: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    mean: float | None = None
+    num_nan: int = 0
+    digest: str = ""
+
+    @property
+    def num_elements(self) -> int:
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+    @property
+    def sampled(self) -> bool:
+        return len(self.values) < self.num_elements
+
+
+@record
+class TensorTable:
+    """One variable on every rank: rank x element, before and after the last collective."""
+
+    name: str
+    samples: tuple[TensorSample, ...]
+    missing: tuple[int, ...] = ()
+
+    @property
+    def identical(self) -> bool:
+        """Bitwise the same on every rank that has it (identical is not yet correct)."""
+        return len({(s.digest, s.shape, s.dtype) for s in self.samples}) <= 1
+
+
+@record
+class RankCard:
+    """One rank as its card shows it; `state` is a short phrase such as "idle" or "in all_reduce #5"."""
+
+    rank: int
+    pid: int
+    device: str
+    backend: str
+    state: str
+    detail: str = ""
+    host: str = "localhost"
+    memory_bytes: int = 0
+
+
+@record
+class WorldStatus:
+    """The rank cards and the world's own facts."""
+
+    world_size: int
+    backend: str
+    mode: str
+    generation: int
+    launcher: str
+    cards: tuple[RankCard, ...]
+    started_in_s: float = 0.0
+    note: str = ""
+
+
+@record
+class Injection:
+    """A fault at work: where, with what, how often it fired, and the verdict that was declared for it."""
+
+    fault: str
+    rank: int
+    title: str
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)
+    fired: int = 0
+    expected: tuple[str, ...] = ()
+    ending: str = ""
+    verdict: str = ""
+    active: bool = True
