@@ -1,0 +1,51 @@
+# Four commands, the same for people and for CI: lab, test, check, bench.
+# Options: PYTHON=/path/to/python3   TORCH_BACKEND=cpu|auto|cu130|...   BROWSER=no   PORT=8888   ARGS="pytest options"
+
+PYTHON ?= python3
+TORCH_BACKEND ?= $(UV_TORCH_BACKEND)
+SETUP = $(PYTHON) scripts/setup
+BACKEND = $(if $(TORCH_BACKEND),--torch-backend $(TORCH_BACKEND))
+BIN = .venv/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab test quick check format bench docs constraints clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
+
+setup:  ## prepare .venv (all the others do it by themselves)
+	@$(SETUP) lab $(BACKEND)
+
+lab: setup  ## open JupyterLab at the labs, on 127.0.0.1 and behind a token
+	@BROWSER=$(BROWSER) PORT=$(PORT) exec sh scripts/lab
+
+test:  ## everything CI runs: linters, types, and every test that needs no GPU
+	@PYTHON=$(PYTHON) TORCH_BACKEND=$(TORCH_BACKEND) sh scripts/test $(ARGS)
+
+quick: setup  ## the pure tests only: seconds, no ranks
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup  ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: setup  ## let ruff mend what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup  ## the measures a change must not worsen, as a table
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+docs:  ## build the documentation into build/docs; warnings are errors
+	@$(SETUP) docs $(BACKEND)
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs build/docs
+	@echo "docs: build/docs/index.html"
+
+constraints:  ## pin anew what pyproject.toml allows
+	@$(PYTHON) scripts/pin
+
+clean:  ## remove .venv and everything that was built
+	rm -rf .venv .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
