@@ -1,0 +1,1 @@
+"""Ops of the main channel: plain values in, plain values out. One file each."""

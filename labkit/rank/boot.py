@@ -1,0 +1,100 @@
+"""The first thing that runs in an engine: makes it a rank. The same code for every launcher.
+
+    LABKIT_RANK, LABKIT_WORLD_SIZE   who it is
+    LABKIT_RUN_DIR                   the world's private folder
+    LABKIT_BACKEND, LABKIT_DEVICE    what it communicates with, and where its tensors are
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from . import dispatch
+from .context import RankContext
+from .groups import Groups
+from .stacks import dump_on_signal
+from .tap import Tap
+
+
+def install() -> None:
+    """Read the environment, hang the two doors into the engine's kernel, and fill the learner's namespace."""
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()  # type: ignore[no-untyped-call]
+    context = make_context(shell.user_ns)
+    _after_fork()
+    kernel = shell.kernel
+
+    def on_request(stream: Any, ident: Any, parent: Any) -> None:
+        buffers = [bytes(part) for part in parent.get("buffers", ())]
+        content, parts = dispatch.serve(context, shell, parent["content"], buffers)
+        _flush()
+        kernel.session.send(stream, "labkit_reply", content, parent=parent, ident=ident, buffers=parts or None)
+
+    def on_control(stream: Any, ident: Any, parent: Any) -> None:
+        content = dispatch.serve_control(context, parent["content"])
+        kernel.session.send(stream, "labkit_control_reply", content, parent=parent, ident=ident)
+
+    def on_signal(stream: Any, ident: Any, parent: Any) -> None:
+        # ipyparallel's own interrupt of a %%px cell waits for this reply; its nanny, which we do not
+        # start, would give it
+        number = parent["content"]["sig"]
+        number = getattr(signal, number) if isinstance(number, str) else number
+        kernel.session.send(stream, "signal_reply", {"status": "ok"}, parent=parent, ident=ident)
+        os.kill(os.getpid(), number)
+
+    dispatch.OPS.load()
+    dispatch.CONTROL_OPS.load()
+    kernel.shell_handlers["labkit_request"] = on_request
+    kernel.control_handlers.update(labkit_control=on_control, signal_request=on_signal)
+
+
+def make_context(namespace: dict[str, Any]) -> RankContext:
+    """The context of this process, from its environment."""
+    env = os.environ
+    context = RankContext(
+        rank=int(env["LABKIT_RANK"]),
+        world_size=int(env["LABKIT_WORLD_SIZE"]),
+        run_dir=Path(env["LABKIT_RUN_DIR"]),
+        namespace=namespace,
+        backend=env.get("LABKIT_BACKEND", "gloo"),
+        device=env.get("LABKIT_DEVICE", "cpu"),
+        mode=env.get("LABKIT_MODE", "raw"),
+    )
+    context.tap = Tap(context)
+    context.tap.install()
+    context.groups = Groups(context, context.tap)
+    device = torch.device(context.device)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    namespace.update(rank=context.rank, world_size=context.world_size, device=device, torch=torch, dist=dist)
+    context.own_names = frozenset({"rank", "world_size", "device", "torch", "dist"})
+    dump_on_signal(context.run_dir / f"rank-{context.rank}.stack")
+    context.leave()
+    return context
+
+
+def _after_fork() -> None:
+    """What a fork shares and must not, and what torch read when it was imported in the fork server."""
+    import numpy
+
+    random.seed()
+    numpy.random.seed()
+    torch.seed()
+    dist.set_debug_level_from_env()
+    if os.environ.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+
+
+def _flush() -> None:
+    import sys
+
+    sys.stdout.flush()
+    sys.stderr.flush()

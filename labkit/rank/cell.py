@@ -1,0 +1,82 @@
+"""Runs a learner's cell in this rank: compiled under its own name, so that every stack reads "cell 7, line 3"."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import traceback
+from typing import Any
+
+from ..errors import LabkitError
+from ..faults.base import LeaveCell
+from ..wire import CallSite, CodeError, Shown
+from .context import RankContext
+from .sites import is_users_file
+
+SHOWN_LIMIT = 20_000
+
+
+def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | None:
+    """Execute `code`; the last expression's value is shown and kept as `_`. Exceptions pass through."""
+    name = f"cell {cell}"
+    source = shell.transform_cell(code) if shell is not None else code
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    tree = ast.parse(source, name)
+    last = tree.body[-1] if tree.body else None
+    shows = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
+    namespace = context.namespace
+    value = None
+    context.tap.begin_cell()
+    try:
+        if shows:
+            body = ast.Module(tree.body[:-1], type_ignores=[])
+            exec(compile(body, name, "exec"), namespace)
+            assert isinstance(last, ast.Expr)
+            value = eval(compile(ast.Expression(last.value), name, "eval"), namespace)
+        else:
+            exec(compile(tree, name, "exec"), namespace)
+        context.tap.end_cell()
+    except LeaveCell:
+        return None
+    finally:
+        context.tap.sweep()
+    if value is None:
+        return None
+    namespace["_"] = value
+    return show(value, shell)
+
+
+def show(value: Any, shell: Any = None, limit: int = SHOWN_LIMIT) -> Shown:
+    """A value's text (cut at `limit` characters) and HTML, as IPython would show it."""
+    data: dict[str, Any] = {}
+    if shell is not None:
+        data, _ = shell.display_formatter.format(value, include={"text/plain", "text/html"})
+    text = data.get("text/plain")
+    if text is None:
+        text = repr(value)
+    html = data.get("text/html", "")
+    return Shown(
+        text=text[:limit], type=type(value).__name__, html=html if len(html) <= limit else "", cut=max(0, len(text) - limit)
+    )
+
+
+def describe_error(error: BaseException) -> CodeError:
+    """An exception as a record: its innermost line in the learner's code, and a traceback of that code only."""
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if is_users_file(frame.filename)]
+    site = CallSite(users[-1].filename, users[-1].lineno or 0, users[-1].name) if users else None
+    if isinstance(error, SyntaxError) and error.filename and error.filename.startswith("cell "):
+        site = CallSite(error.filename, error.lineno or 0)
+    lines = traceback.format_list(users) + traceback.format_exception_only(error)
+    message = str(error)
+    if isinstance(error, LabkitError):
+        name = type(error).__name__
+    else:
+        name = type(error).__qualname__
+    return CodeError(type=name, message=_first_lines(message), site=site, traceback="".join(lines)[-8000:])
+
+
+def _first_lines(message: str, limit: int = 600) -> str:
+    """What an exception says, without the C++ frames that torch appends."""
+    head = message.split("\nException raised from", 1)[0].strip()
+    return head if len(head) <= limit else head[:limit] + " ..."

@@ -1,0 +1,75 @@
+"""What a rank knows of itself: the one object that all of its parts share.
+
+A rank is one process, so there is one context per process; `install` makes it and everything else is
+handed it. Nothing else in `rank/` keeps run state.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..ring import RingWriter
+from ..wire import CodeError
+
+
+@dataclass
+class RankContext:
+    """Identity, place, generation and what the rank is at.
+
+    `namespace` is the learner's; `main_busy_since_s` is set while the main thread runs a request.
+    """
+
+    rank: int
+    world_size: int
+    run_dir: Path
+    namespace: dict[str, Any]
+    backend: str = "gloo"
+    device: str = "cpu"
+    mode: str = "raw"
+    generation: int = 0
+    cell: int = 0
+    group_timeout_s: float = 120.0
+    error: CodeError | None = None
+    main_busy_since_s: float = 0.0
+    refusal: str = ""
+    cut_count: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    ring: RingWriter = field(init=False)
+    store: Any = None
+    tap: Any = None
+    groups: Any = None
+    own_names: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.ring = RingWriter(self.run_dir / f"rank-{self.rank}.beacon", self.rank, os.getpid())
+
+    def enter(self, cell: int | None) -> None:
+        """The main thread starts a request; a cell has a number, another op leaves the last cell's."""
+        now = time.monotonic()
+        self.main_busy_since_s = now
+        if cell is not None:
+            self.cell, self.error = cell, None
+        cell = self.cell
+        self.ring.state(cell=cell, activity="cell", now_s=now, started_s=now, generation=self.generation)
+
+    def leave(self) -> None:
+        """The main thread is free again."""
+        now = time.monotonic()
+        started, self.main_busy_since_s = self.main_busy_since_s, 0.0
+        self.ring.state(cell=self.cell, activity="idle", now_s=now, started_s=started, generation=self.generation)
+
+    def user_names(self) -> list[str]:
+        """The learner's variables, in order of their making."""
+        return [
+            name
+            for name in list(self.namespace)
+            if not name.startswith("_") and name not in self.own_names and name not in _IPYTHON_NAMES
+        ]
+
+
+_IPYTHON_NAMES = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})

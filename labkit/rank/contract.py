@@ -1,0 +1,119 @@
+"""Safe mode: before a collective is issued, its members compare what each is about to do.
+
+Every member writes a fingerprint to the store under (generation, group, cell, number in the cell) and
+reads the others'. A difference becomes a ContractError on every member, at once, and nothing has been
+issued: tensors are untouched and the group is still usable. A member that does not come is waited for
+until the driver, which sees all ranks, says that it never will (`RankContext.refusal`).
+
+The wait polls with a short sleep instead of blocking in the store, so that an interrupt lands.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from ..errors import ContractError, join_ranks
+from ..wire import Call, CallSite
+from .context import RankContext
+
+_LOOKED_AT = ("op", "shape", "dtype", "root", "reduce_op", "site")
+_WORDS = {"op": "operation", "reduce_op": "reduce op", "site": "line"}
+# members of these give tensors of different size by their nature, or only the root's counts
+_SAME_LINE = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
+_SHAPE_FREE = frozenset({"all_to_all", "all_to_all_single", "scatter", "gather", "barrier"})
+
+
+class Contract:
+    """Compares calls across the members of a group, through the generation's store."""
+
+    def __init__(self, context: RankContext, store: Any) -> None:
+        self._context, self._store = context, store
+        self._cell = -1
+        self._count: dict[str, int] = {}
+        self._mine: dict[str, list[str]] = {}
+
+    def __call__(self, call: Call) -> None:
+        """Raise ContractError if the members of `call`'s group are not all about to do the same."""
+        if len(call.group_ranks) < 2:
+            return
+        context = self._context
+        if context.cell != self._cell:
+            self._cell, self._count = context.cell, {}
+        number = self._count[call.group] = self._count.get(call.group, 0) + 1
+        stem = f"contract/{call.group}/{context.cell}/{number}"
+        keys = [f"{stem}/{rank}" for rank in call.group_ranks]
+        mine = f"{stem}/{context.rank}"
+        self._store.set(mine, json.dumps(fingerprint(call)))
+        self._wait(keys, call)
+        prints = {
+            rank: json.loads(text) for rank, text in zip(call.group_ranks, self._store.multi_get(keys), strict=True)
+        }
+        self._tidy(call.group, mine)
+        text = difference(prints)
+        if text:
+            raise ContractError(
+                f"the ranks do not agree on {call}: {text}",
+                hint="nothing was issued; mend the cell and run it again",
+                ranks=call.group_ranks,
+            )
+
+    def _wait(self, keys: list[str], call: Call) -> None:
+        pause_s = 0.0001
+        while not self._store.check(keys):
+            if self._context.refusal:
+                reason, self._context.refusal = self._context.refusal, ""
+                raise ContractError(
+                    f"{call} was refused: {reason}", hint="nothing was issued; mend the cell and run it again"
+                )
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, 0.005)
+
+    def _tidy(self, group: str, key: str) -> None:
+        """Keep the store small: when a group's next call has met, every member has read the one before."""
+        kept = self._mine.setdefault(group, [])
+        kept.append(key)
+        if len(kept) > 2:
+            self._store.delete_key(kept.pop(0))
+
+
+def fingerprint(call: Call) -> dict[str, Any]:
+    """What must be equal on all members, as plain values."""
+    return {
+        "op": call.op,
+        "shape": [] if call.op in _SHAPE_FREE else list(call.shape),
+        "dtype": call.dtype,
+        "root": call.root,
+        "reduce_op": call.reduce_op,
+        "site": [call.site.file, call.site.line] if call.site else [],
+    }
+
+
+def difference(prints: dict[int, dict[str, Any]]) -> str:
+    """What differs between members' fingerprints, in words; "" if nothing that matters does.
+
+    The line counts for collectives that every member calls alike (the same op written twice, on other
+    data, is how two reductions get swapped without an error), but not where a root has a branch of its own.
+    """
+    for field in _LOOKED_AT:
+        if field == "site" and not all(p["op"].startswith(_SAME_LINE) for p in prints.values()):
+            continue
+        values = {rank: tuple(p[field]) if isinstance(p[field], list) else p[field] for rank, p in prints.items()}
+        if len(set(values.values())) > 1:
+            return _describe(field, values, prints)
+    return ""
+
+
+def _describe(field: str, values: dict[int, Any], prints: dict[int, dict[str, Any]]) -> str:
+    sides: dict[Any, list[int]] = {}
+    for rank, value in values.items():
+        sides.setdefault(value, []).append(rank)
+    parts = []
+    for value, ranks in sorted(sides.items(), key=lambda side: (-len(side[1]), side[1])):
+        site = prints[ranks[0]]["site"]
+        place = f" ({CallSite(site[0], site[1])})" if site else ""
+        shown = list(value) if isinstance(value, tuple) else value
+        what = prints[ranks[0]]["op"] if field in ("op", "site") else f"{prints[ranks[0]]['op']} with {_WORDS.get(field, field)} {shown}"
+        parts.append(f"{join_ranks(ranks)}: {what}{place}")
+    return "; ".join(parts)

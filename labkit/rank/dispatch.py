@@ -1,0 +1,70 @@
+"""Requests to this rank: the name of an op and a plain payload in, a plain outcome out.
+
+Two doors. `serve` runs on the main thread, one request at a time, and may be stuck for as long as the
+learner's code is. `serve_control` runs on the control thread and answers while the main thread is stuck.
+Whatever happens in an op becomes an Outcome; nothing is raised into the engine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..registry import Registry
+from ..wire import Outcome, Shown, from_plain, to_plain
+from .cell import describe_error
+from .context import RankContext
+
+Reply = tuple[Any, list[bytes]]
+Op = Callable[..., Any]
+
+OPS: Registry[Op] = Registry("rank op", "labkit.rank.ops")
+CONTROL_OPS: Registry[Op] = Registry("control op", "labkit.rank.control")
+
+
+class Buffers:
+    """A value whose numbers travel beside the JSON: `plain` describes it, `parts` are raw bytes."""
+
+    def __init__(self, plain: Any, parts: list[bytes]) -> None:
+        self.plain, self.parts = plain, parts
+
+
+def serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: list[Any]) -> Reply:
+    """Run one request of the main channel; the reply's content is an Outcome in plain form."""
+    started = time.monotonic()
+    parts: list[bytes] = []
+    is_cell = content.get("op") == "cell"
+    context.enter(int(content["payload"]["cell"]) if is_cell else None)
+    try:
+        payload = from_plain(content.get("payload", {}))
+        op = OPS[content["op"]]
+        value = op(context, shell=shell, buffers=buffers, **payload)
+        if isinstance(value, Buffers):
+            value, parts = value.plain, value.parts
+        outcome = Outcome(context.rank, "ok", **_value_or_shown(value))
+    except KeyboardInterrupt:
+        outcome = Outcome(context.rank, "interrupted")
+    except BaseException as error:
+        described = describe_error(error)
+        if is_cell:
+            context.error = described
+        outcome = Outcome(context.rank, "error", error=described)
+    finally:
+        context.leave()
+    plain = to_plain(outcome)
+    plain["elapsed_s"] = time.monotonic() - started
+    return {"outcome": plain, "names": context.user_names()[:200]}, parts
+
+
+def _value_or_shown(value: Any) -> dict[str, Any]:
+    return {"shown": value} if isinstance(value, Shown) else {"value": value}
+
+
+def serve_control(context: RankContext, content: dict[str, Any]) -> Any:
+    """Run one request of the control channel."""
+    try:
+        op = CONTROL_OPS[content["op"]]
+        return {"value": to_plain(op(context, **from_plain(content.get("payload", {}))))}
+    except Exception as error:
+        return {"error": to_plain(describe_error(error))}

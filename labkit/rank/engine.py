@@ -1,0 +1,47 @@
+"""The engine process of a rank: ipyparallel's engine app, started with the rank's identity.
+
+`python -m labkit.rank.engine` serves every launcher that starts processes; the fork server calls `run`
+in a fork, with torch imported already. Rank, device and folder come from the environment (see boot.py).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+BOOT = "__import__('labkit.rank.boot', fromlist=['install']).install()"
+
+
+def engine_arguments(rank: int, run_dir: str) -> list[str]:
+    """The engine app's command line: its id is the rank, and it starts no helper processes of its own."""
+    return [
+        f"--profile-dir={run_dir}",
+        f"--IPEngine.id={rank}",
+        "--IPEngine.enable_nanny=False",
+        "--IPEngine.wait_for_url_file=30",
+        f"--IPEngine.startup_command={BOOT}",
+        "--log-level=ERROR",
+    ]
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Be an engine until told to stop."""
+    from ipyparallel.engine.app import IPEngine
+
+    IPEngine.launch_instance(list(arguments))
+
+
+def main() -> None:
+    """Entry for launchers that start a process per rank; the rank may come from Slurm's or MPI's variables."""
+    rank = next((os.environ[name] for name in _RANK_NAMES if os.environ.get(name)), None)
+    if rank is None:
+        sys.exit("labkit.rank.engine: no rank; set LABKIT_RANK, or start it through srun or mpiexec")
+    os.environ["LABKIT_RANK"] = rank
+    run(engine_arguments(int(rank), os.environ["LABKIT_RUN_DIR"]))
+
+
+_RANK_NAMES = ("LABKIT_RANK", "SLURM_PROCID", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+
+if __name__ == "__main__":
+    main()

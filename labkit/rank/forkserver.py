@@ -1,0 +1,216 @@
+"""The fork server: imports torch once, then makes ranks by forking, in a tenth of a second each.
+
+`python -m labkit.rank.forkserver FD` talks JSON lines over the socket FD, whose other end only the kernel
+holds. It serves three needs: torch is imported once and its pages are shared; a rank can be replaced
+while the others live; and nothing outlives the kernel (end of file on FD ends every child, and a child
+dies with the fork server).
+
+    -> {"seq": 1, "kind": "rank" | "controller" | "store", "argv": [...], "env": {...}, "log": path}
+    <- {"seq": 1, "pid": 123}  (a store also gets {"port": 4567})
+    <- {"exit": 123, "status": -9}
+    <- {"ready": "controller" | "rank"}
+
+It stays single-threaded and never touches CUDA or zmq, so that a fork is safe.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(descriptor: int) -> None:
+    """Serve until the kernel closes its end."""
+    wake, woken = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(woken)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the kernel's Ctrl-C is not ours
+    _Server(socket.socket(fileno=descriptor), wake, woken).serve()
+
+
+class _Server:
+    def __init__(self, sock: socket.socket, wake: int, woken: int) -> None:
+        self.sock, self.wake, self.woken = sock, wake, woken
+        self.children: set[int] = set()
+        self.buffer = b""
+        self.waiting: list[dict[str, Any]] = []
+        self.ready = False
+
+    def serve(self) -> None:
+        import ipyparallel.controller.app  # noqa: F401
+        import ipyparallel.engine.app  # noqa: F401
+
+        self.say(ready="controller")
+        alive = self.step(0.0)  # the controller can start while torch is being imported
+        self.import_torch()
+        self.ready = True
+        self.say(ready="rank")
+        while alive:
+            waiting, self.waiting = self.waiting, []
+            for request in waiting:
+                self.perform(request)
+            alive = self.step(None)
+        self.end()
+
+    def import_torch(self) -> None:
+        import ipykernel.ipkernel  # noqa: F401
+        import ipykernel.zmqshell  # noqa: F401
+        import numpy  # noqa: F401
+        import torch
+        import torch._dynamo  # a rank's first DDP and first stack trace would wait for it
+        import torch.distributed  # noqa: F401
+
+        from . import boot  # noqa: F401
+
+        torch.set_num_threads(1)  # a fork must find no thread pool
+        gc.collect()
+        gc.freeze()
+
+    def step(self, timeout_s: float | None) -> bool:
+        """Read what has come and reap who has ended; False when the kernel is gone."""
+        readable, _, _ = select.select([self.sock, self.wake], [], [], timeout_s)
+        if self.wake in readable:
+            os.read(self.wake, 4096)
+        self.reap()
+        if self.sock in readable:
+            data = self.sock.recv(1 << 20)
+            if not data:
+                return False
+            self.buffer += data
+            while b"\n" in self.buffer:
+                line, self.buffer = self.buffer.split(b"\n", 1)
+                request = json.loads(line)
+                if request["kind"] == "controller" or self.ready:
+                    self.perform(request)
+                else:
+                    self.waiting.append(request)
+        return True
+
+    def say(self, **message: Any) -> None:
+        try:
+            self.sock.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:  # the kernel is gone; the next read says so
+            return
+
+    def reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.children.discard(pid)
+            self.say(exit=pid, status=os.waitstatus_to_exitcode(status))
+
+    def perform(self, request: dict[str, Any]) -> None:
+        """Fork one child; a store's port comes back through a pipe."""
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            self.become(request, writer)
+        os.close(writer)
+        self.children.add(pid)
+        extra: dict[str, Any] = {}
+        if request["kind"] == "store":
+            with os.fdopen(reader) as pipe:
+                text = pipe.readline()
+            extra = {"port": int(text)} if text.strip() else {"error": "the store could not start"}
+        else:
+            os.close(reader)
+        self.say(seq=request["seq"], pid=pid, **extra)
+
+    def become(self, request: dict[str, Any], writer: int) -> None:
+        """The child's side of the fork; never returns."""
+        status = 1
+        try:
+            self.detach(request)
+            if request["kind"] == "store":
+                _keep_store(writer)
+            os.close(writer)
+            sys.argv = [f"labkit-{request['kind']}", *request["argv"]]
+            if request["kind"] == "controller":
+                from ipyparallel.controller.app import IPController
+
+                IPController.launch_instance(request["argv"])
+            else:
+                from .engine import run
+
+                run(request["argv"])
+            status = 0
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+    def detach(self, request: dict[str, Any]) -> None:
+        """Own session, own output file, own environment; dies with the fork server."""
+        parent = os.getppid()
+        os.setsid()
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:  # it died before the line above
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        self.sock.close()
+        os.close(self.wake)
+        os.close(self.woken)
+        log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((null, 0), (log, 1), (log, 2)):
+            os.dup2(source, target)
+        os.close(log)
+        os.close(null)
+        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w", buffering=1, closefd=False), open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+        os.environ.clear()
+        os.environ.update(request["env"])
+        if request.get("cwd"):
+            os.chdir(request["cwd"])
+
+    def end(self) -> None:
+        """End every child, with whatever it has started in its session, by the pids we forked."""
+        for pid in self.children:
+            try:
+                os.killpg(pid, signal.SIGKILL)
+            except OSError:
+                continue
+        os._exit(0)
+
+
+def _keep_store(writer: int) -> None:
+    """Host the store of every generation, on loopback only, until the fork server ends."""
+    import torch.distributed as dist
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)
+    port = listener.getsockname()[1]
+    store = dist.TCPStore("127.0.0.1", port, None, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
+    os.write(writer, f"{store.port}\n".encode())
+    os.close(writer)
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,112 @@
+"""Process groups and their generations.
+
+A generation is one life of the process groups. Each has its own prefix in the store (so that keys of a
+broken one can't be met again) and an explicit timeout on every group, also on those the learner makes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from .context import RankContext
+from .contract import Contract
+from .sockets import GroupSockets
+from .tap import Tap
+
+STORE_TIMEOUT_S = 30.0
+
+
+class Groups:
+    """Forms and dissolves this rank's process groups."""
+
+    def __init__(self, context: RankContext, tap: Tap) -> None:
+        self._context, self._tap = context, tap
+        self.sockets = GroupSockets()
+        self._store: dist.Store | None = None
+        self._store_at: tuple[str, int] | None = None
+        self._originals: dict[str, Callable[..., Any]] = {}
+        self._made = 0
+
+    def form(self, generation: int, host: str, port: int, timeout_s: float) -> float:
+        """Join generation `generation` through the store at host:port; returns a checked all-reduce's value.
+
+        Each rank contributes rank + 1, so the value is world_size (world_size + 1) / 2.
+        """
+        context = self._context
+        self.dissolve()
+        if self._store_at != (host, port):
+            self._store = dist.TCPStore(
+                host, port, None, is_master=False, timeout=timedelta(seconds=STORE_TIMEOUT_S), wait_for_workers=False
+            )
+            self._store_at = (host, port)
+            self.sockets.spare(port)
+        store = dist.PrefixStore(f"generation-{generation}", self._store)
+        store.set_timeout(timedelta(seconds=STORE_TIMEOUT_S))
+        context.generation, context.group_timeout_s, context.refusal = generation, timeout_s, ""
+        context.store = store
+        self._made = 0
+        with self.sockets.watching():
+            dist.init_process_group(
+                context.backend, store=dist.PrefixStore("group", store), rank=context.rank,
+                world_size=context.world_size, timeout=timedelta(seconds=timeout_s), **self._device_option(),
+            )  # fmt: skip
+            value = self._check()
+        self._tap.watch(c10d._get_default_group(), "world", tuple(range(context.world_size)))
+        self.set_mode(context.mode)
+        self._wrap_new_group()
+        context.leave()
+        return value
+
+    def _device_option(self) -> dict[str, Any]:
+        if self._context.device.startswith("cuda"):
+            return {"device_id": torch.device(self._context.device)}
+        return {}
+
+    def _check(self) -> float:
+        # before the tap watches: the check is ours, the learner's first call is #1
+        value = torch.full((1,), float(self._context.rank + 1), device=self._context.device)
+        c10d.all_reduce(value)
+        return float(value.item())
+
+    def set_mode(self, mode: str) -> None:
+        """ "safe": compare every collective across ranks before it is issued; "raw": only watch."""
+        self._context.mode = mode
+        self._tap.contract = Contract(self._context, self._context.store) if mode == "safe" else None
+
+    def dissolve(self) -> None:
+        """Destroy what groups there are; a wait in one of them must have been cut before."""
+        self._tap.contract = None
+        self._tap.forget()
+        if dist.is_initialized():
+            self.sockets.cut()
+            dist.destroy_process_group()
+        self.sockets.forget()
+
+    def _wrap_new_group(self) -> None:
+        """Groups the learner makes get the generation's timeout and are watched as well."""
+        if self._originals:
+            return
+        original = self._originals["new_group"] = c10d.new_group
+
+        @functools.wraps(original)
+        def new_group(ranks: Any = None, timeout: Any = None, *args: Any, **kwargs: Any) -> Any:
+            limit = timeout if timeout is not None else timedelta(seconds=self._context.group_timeout_s)
+            with self.sockets.watching():
+                group = original(ranks, limit, *args, **kwargs)
+            self._watch_new(group, ranks)
+            return group
+
+        c10d.new_group = dist.new_group = new_group
+
+    def _watch_new(self, group: Any, ranks: Any) -> None:
+        self._made += 1
+        if isinstance(group, dist.ProcessGroup):  # else this rank is not a member
+            members = tuple(dist.get_process_group_ranks(group))
+            self._tap.watch(group, f"group {self._made} ({', '.join(map(str, members))})", members)

@@ -1,0 +1,77 @@
+"""Gloo's own sockets in this process: found when a group is made, cut when a wait must end.
+
+A gloo wait ends only when its peer answers, dies or hangs up. Shutting down this process's own end is
+hanging up: every rank that waits gets an ordinary RuntimeError within milliseconds, and keeps all of its
+variables. Only sockets that appeared while a group was being made are touched, and only if the
+descriptor still is the same socket: the engine's own connections must live.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def open_sockets() -> dict[str, int]:
+    """This process's sockets: inode name -> descriptor."""
+    found: dict[str, int] = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:  # the descriptor listdir itself used
+            continue
+        if target.startswith("socket:"):
+            found[target] = int(name)
+    return found
+
+
+class GroupSockets:
+    """The sockets that process groups opened, by inode."""
+
+    def __init__(self) -> None:
+        self._inodes: set[str] = set()
+        self._spared_ports: set[int] = set()
+
+    def spare(self, port: int) -> None:
+        """Never cut a connection to this port (the store's)."""
+        self._spared_ports.add(port)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Sockets that appear inside this block belong to a group."""
+        before = set(open_sockets())
+        yield
+        self._inodes |= set(open_sockets()) - before
+
+    def forget(self) -> None:
+        """The groups are gone; so are their sockets."""
+        self._inodes.clear()
+
+    def cut(self) -> int:
+        """Shut the groups' TCP connections down; returns how many. Safe from any thread."""
+        count = 0
+        for inode, descriptor in open_sockets().items():
+            if inode not in self._inodes:
+                continue
+            try:
+                copy = os.dup(descriptor)
+            except OSError:
+                continue
+            with socket.socket(fileno=copy) as end:
+                count += self._shut(end, inode, copy)
+        return count
+
+    def _shut(self, end: socket.socket, inode: str, descriptor: int) -> int:
+        try:
+            if os.readlink(f"/proc/self/fd/{descriptor}") != inode:  # reused since it was listed
+                return 0
+            if end.family not in (socket.AF_INET, socket.AF_INET6):
+                return 0
+            if end.getpeername()[1] in self._spared_ports:
+                return 0
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:  # not connected (a listener), or closed meanwhile
+            return 0
+        return 1

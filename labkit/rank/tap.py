@@ -1,0 +1,253 @@
+"""The one place through which a rank's collectives pass: seen, numbered, and open to faults.
+
+Two layers, because neither sees everything. The Python functions of `torch.distributed` are wrapped:
+there the reduce op, the learner's line and the return are visible, and a fault can hold a call back. The
+process group's own hooks see every call that is really issued, also those that C++ makes (DDP's buckets);
+there a call gets its number, goes to the beacon, and is compared with the other ranks' in safe mode.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..faults.base import Interceptor
+from ..wire import Call, CallSite
+from .context import RankContext
+from .samples import BeforeSamples
+from .sites import find_site
+
+TAPPED = (
+    "all_reduce reduce broadcast all_gather all_gather_into_tensor gather scatter reduce_scatter "
+    "reduce_scatter_tensor all_to_all all_to_all_single barrier send recv isend irecv batch_isend_irecv "
+    "all_gather_object broadcast_object_list gather_object scatter_object_list monitored_barrier"
+).split()
+
+_OP_NAMES = {
+    "ALLREDUCE": "all_reduce", "ALLREDUCE_COALESCED": "all_reduce_coalesced", "ALLGATHER": "all_gather",
+    "ALLGATHER_BASE": "all_gather_into_tensor", "ALLGATHER_COALESCED": "all_gather_coalesced",
+    "ALLGATHER_INTO_TENSOR_COALESCED": "all_gather_into_tensor_coalesced",
+    "REDUCE_SCATTER_BASE": "reduce_scatter_tensor",
+    "REDUCE_SCATTER_TENSOR_COALESCED": "reduce_scatter_tensor_coalesced",
+    "ALLTOALL": "all_to_all", "ALLTOALL_BASE": "all_to_all_single",
+}  # fmt: skip
+_P2P = frozenset({"send", "recv"})
+
+
+@dataclass
+class PendingCall:
+    """A call on its way: what the learner asked for, before it is issued."""
+
+    op: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    site: CallSite | None
+    number: int
+    cell: int
+
+
+@dataclass
+class _Here:
+    """What the wrapper knows and the hook needs, for the call a thread is making."""
+
+    name: str
+    site: CallSite | None
+    reduce_op: str
+    issued: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Tap:
+    """Wraps `torch.distributed`, numbers calls, and writes them to the beacon."""
+
+    def __init__(self, context: RankContext) -> None:
+        self.context = context
+        self.interceptors: list[Interceptor] = []
+        self.contract: Callable[[Call], None] | None = None
+        self.samples = BeforeSamples()
+        self._number_in_cell = 0
+        self._index = 0
+        self._here = threading.local()
+        self._pending: deque[tuple[Any, int, int]] = deque()
+        self._slots: dict[tuple[int, int], tuple[int, int]] = {}
+        self._originals: dict[str, Callable[..., Any]] = {}
+
+    # ---- the Python layer
+    def install(self) -> None:
+        """Wrap the public functions, once."""
+        for name in TAPPED:
+            original = getattr(dist, name, None)
+            if original is not None and name not in self._originals:
+                self._originals[name] = original
+                setattr(dist, name, self._wrap(name, original))
+
+    def uninstall(self) -> None:
+        """Put the originals back."""
+        for name, original in self._originals.items():
+            setattr(dist, name, original)
+        self._originals.clear()
+
+    def _wrap(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def tapped(*args: Any, **kwargs: Any) -> Any:
+            if getattr(self._here, "call", None) is not None:
+                return original(*args, **kwargs)  # a collective made of collectives: the outer one counts
+            site = find_site()
+            if not self.interceptors:
+                return self._issue(original, name, args, kwargs, site)
+            return self._intercepted(original, name, args, kwargs, site)
+
+        return tapped
+
+    def _intercepted(
+        self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], site: CallSite | None
+    ) -> Any:
+        self._number_in_cell += 1
+        pending = PendingCall(name, args, kwargs, site, self._number_in_cell, self.context.cell)
+
+        def issue(call: PendingCall, depth: int = 0) -> Any:
+            if depth < len(self.interceptors):
+                return self.interceptors[depth].around(call, lambda inner: issue(inner, depth + 1))
+            return self._issue(self._originals[call.op], call.op, call.args, call.kwargs, call.site)
+
+        return issue(pending)
+
+    def _issue(
+        self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], site: CallSite | None
+    ) -> Any:
+        here = self._here.call = _Here(name, site, _reduce_op(name, args, kwargs))
+        self.samples.take(name, args, kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException:
+            self._here.call = None
+            self._finish(here.issued, "failed")
+            raise
+        self._here.call = None
+        if here.issued:
+            self._finish(here.issued, "done")
+        return result
+
+    def _finish(self, issued: list[tuple[int, int]], state: str) -> None:
+        now = time.monotonic()
+        for slot, index in issued:
+            self.context.ring.finish(slot, index, state, now)
+
+    # ---- the hook layer
+    def watch(self, group: dist.ProcessGroup, name: str, ranks: tuple[int, ...]) -> None:
+        """See every call of a process group; `ranks` are the global ranks of its members."""
+        counter = [0]
+        group.register_pre_hook(_HOOK_ID, lambda seen: self._before(seen, name, ranks, counter))
+        group.register_post_hook(_HOOK_ID, lambda seen: self._after(seen, id(counter)))
+        self._slots.clear()
+
+    def _before(self, seen: Any, group: str, ranks: tuple[int, ...], counter: list[int]) -> None:
+        here: _Here | None = getattr(self._here, "call", None)
+        op = _op_name(seen.name)
+        tensors = seen.input_tensors or seen.output_tensors
+        root = seen.root
+        self._index += 1
+        if op in _P2P:
+            seq = 0
+        else:
+            counter[0] += 1
+            seq = counter[0]
+        if 0 <= root < len(ranks):
+            root = ranks[root]
+        first = tensors[0] if tensors else None
+        # dist.send and dist.recv wait, though the process group is asked for an asynchronous operation
+        is_async = seen.async_op and not (here is not None and here.name in _P2P)
+        call = Call(
+            index=self._index, seq=seq, op=op, group=group, group_ranks=ranks,
+            shape=tuple(first.shape) if first is not None else (),
+            dtype=str(first.dtype)[6:] if first is not None else "",
+            num_bytes=sum(t.numel() * t.element_size() for t in tensors),
+            reduce_op=here.reduce_op if here else "", root=root, async_op=is_async,
+            site=here.site if here else find_site(), cell=self.context.cell, issued_s=time.monotonic(),
+        )  # fmt: skip
+        slot = self.context.ring.issue(call)
+        if here is not None and not is_async:
+            here.issued.append((slot, call.index))
+        if self.contract is not None and seq:
+            try:
+                self.contract(call)
+            except BaseException:
+                self.context.ring.finish(slot, call.index, "refused", time.monotonic())
+                if here is not None:
+                    here.issued.clear()
+                raise
+        if here is None or is_async:
+            self._slots[(id(counter), seen.op_id)] = (slot, call.index)
+        if self._pending:
+            self.sweep(4)
+
+    def _after(self, seen: Any, group_key: int) -> None:
+        at = self._slots.pop((group_key, seen.op_id), None)
+        if at is not None and seen.work is not None:
+            self._pending.append((seen.work, *at))
+
+    def sweep(self, limit: int = 1 << 30) -> None:
+        """Mark asynchronous calls that have completed; oldest first, at most `limit` looked at."""
+        now = time.monotonic()
+        for _ in range(min(limit, len(self._pending))):
+            try:
+                work, slot, index = self._pending.popleft()
+            except IndexError:  # another thread swept it
+                return
+            if not work.is_completed():
+                self._pending.append((work, slot, index))
+                continue
+            failed = work.exception() is not None
+            self.context.ring.finish(slot, index, "failed" if failed else "done", now)
+
+    # ---- the life of a cell and of a generation
+    def begin_cell(self) -> None:
+        """Calls are numbered from 1 in each cell."""
+        self._number_in_cell = 0
+
+    def end_cell(self) -> None:
+        """Let held-back calls go, and take note of what has completed."""
+        for interceptor in list(self.interceptors):
+            interceptor.end_of_cell()
+        self.sweep()
+
+    def forget(self) -> None:
+        """Drop what belongs to a generation that is over."""
+        self._pending.clear()
+        self._slots.clear()
+
+
+_HOOK_ID = 4711
+
+
+@functools.cache
+def _op_name(name: Any) -> str:
+    text = str(name).rsplit(".", 1)[-1]
+    return _OP_NAMES.get(text, text.lower())
+
+
+def _reduce_op(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """The reduce op of a call as text ("sum"), "" where the collective has none."""
+    place = _REDUCE_OP_AT.get(name)
+    if place is None:
+        return ""
+    op = kwargs["op"] if "op" in kwargs else args[place] if len(args) > place else dist.ReduceOp.SUM
+    found = _REDUCE_OP_TEXT.get(op) if isinstance(op, dist.ReduceOp.RedOpType) else None
+    return found or str(op).rsplit(".", 1)[-1].strip("<>").lower()
+
+
+_REDUCE_OP_AT = {"all_reduce": 1, "reduce": 2, "reduce_scatter": 2, "reduce_scatter_tensor": 2}
+_REDUCE_OP_TEXT = {op: name.lower() for name, op in dist.ReduceOp.RedOpType.__members__.items()}
+
+
+def tensor_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """The tensor a call works on in place, if its first argument is one."""
+    value = args[0] if args else kwargs.get("tensor", kwargs.get("output"))
+    return value if isinstance(value, torch.Tensor) else None
