@@ -41,7 +41,7 @@ class PlannedFault(RuntimeError):
     """The exception of the fault rank-raises; to the rank it is a RuntimeError like any other."""
 
 
-class LeaveCell(BaseException):  # noqa: N818 - like GeneratorExit it is a way out, not an error
+class LeaveCell(BaseException):
     """Ends the rank's cell here, quietly: whoever runs the cell treats it as its normal end."""
 
 

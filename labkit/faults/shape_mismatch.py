@@ -1,0 +1,56 @@
+"""One rank's tensor has another size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._replaced import Replaced
+from .base import Expectation, Fault, Hands, Param, declare
+
+
+class ShapeMismatch(Replaced):
+    """Gives the call a tensor of half or of twice as many elements."""
+
+    ops = frozenset({"all_reduce", "reduce", "broadcast", "all_gather", "send", "recv", "isend", "irecv"})
+
+    def __init__(self, hands: Hands, *, at: int, size: str) -> None:
+        super().__init__(hands, at=at)
+        self.size = size
+
+    def other(self, tensor: Any) -> Any:
+        if tensor.numel() < 2:
+            return None
+        flat = tensor.detach().flatten()
+        return flat[: tensor.numel() // 2].clone() if self.size == "smaller" else flat.repeat(2)
+
+
+declare(
+    Fault(
+        name="shape-mismatch",
+        title="One rank's tensor has another size",
+        teaches=(
+            "Ranks don't tell each other how long their tensors are: each sends what it has and makes room for as much. "
+            "Here one rank's tensor is of another size, as with a last batch that is shorter, or a model built with another "
+            "vocabulary. "
+            "On the CPU backend, gloo, a message that is longer than the room made for it ends the receiving process on the "
+            "spot, inside a thread of the library: no Python exception, no traceback, the process is gone. "
+            "What its neighbours see is a closed connection, or a timeout."
+        ),
+        cure=(
+            "Make the sizes equal before the call: drop or pad the short batch, or gather the sizes first and pad to the largest."
+        ),
+        demo=(
+            "batch = torch.arange(4096.0) + rank\n"
+            "dist.all_reduce(batch)\n"
+            "dist.barrier()\n"
+            "batch[:4].tolist()\n"
+        ),
+        expect={
+            "raw": Expectation("abort", ("LK005", "LK001")),
+            "safe": Expectation("error", ("LK014", "LK005")),
+        },
+        make=ShapeMismatch,
+        params={"size": Param("smaller", "this rank's tensor beside the others'", choices=("smaller", "larger"))},
+        replaces_rank=True,
+    )
+)

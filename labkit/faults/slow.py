@@ -1,0 +1,52 @@
+"""One rank is late."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .base import Expectation, Fault, Hands, Issue, OneShot, Param, PendingCall, declare
+
+
+class Slow(OneShot):
+    """Sleeps, then makes the call."""
+
+    def __init__(self, hands: Hands, *, at: int, delay_s: float) -> None:
+        super().__init__(hands, at=at)
+        self.delay_s = delay_s
+
+    def strike(self, call: PendingCall, issue: Issue) -> Any:
+        time.sleep(self.delay_s)
+        return issue(call)
+
+
+declare(
+    Fault(
+        name="slow",
+        title="One rank comes late to a collective",
+        teaches=(
+            "A collective is done when the last rank has come, so the slowest rank sets the pace of all. "
+            "Here one rank comes late, as with a slow disk, a longer batch or a GPU that is throttled. "
+            "The result is right, and every rank loses the same time. "
+            "A timer around the collective blames the wrong ranks: it is long on those that came early and short on the late one."
+        ),
+        cure=(
+            "Compare when each rank entered the collective, not how long it stayed; then give the late rank less work or a "
+            "faster way to its data."
+        ),
+        demo=(
+            "import time\n"
+            "x = torch.full((4,), float(rank + 1))\n"
+            "start = time.perf_counter()\n"
+            "dist.all_reduce(x)\n"
+            "print(f'rank {rank}: {time.perf_counter() - start:.2f} s in all_reduce')\n"
+            "x.tolist()\n"
+        ),
+        expect={
+            "raw": Expectation("slow", ("LK011",)),
+            "safe": Expectation("slow", ("LK011",)),
+        },
+        make=Slow,
+        params={"delay_s": Param(1.5, "how late the rank comes, in seconds", low=0.0, high=3600)},
+    )
+)
