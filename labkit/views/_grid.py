@@ -1,0 +1,142 @@
+"""Which elements of a tensor differ between ranks, and how to write the numbers: no layout here."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import join_ranks
+from ..wire import TensorSample, TensorTable
+from ._text import fold
+
+_DIGITS = (4, 6, 9, 17)
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What sets ranks apart, as positions in the samples' values.
+
+    `odd` maps a rank to the positions at which it is alone against a majority; at the `split`
+    positions there is no majority to be alone against.
+    """
+
+    odd: dict[int, tuple[int, ...]]
+    split: tuple[int, ...]
+
+    def marked(self, rank: int, position: int) -> bool:
+        return position in self.split or position in self.odd.get(rank, ())
+
+    @property
+    def positions(self) -> list[int]:
+        return sorted({*self.split, *(position for positions in self.odd.values() for position in positions)})
+
+
+def differences(rows: dict[int, Sequence[float]]) -> Differences:
+    """Compare the ranks' values position by position; equal means equal in every bit that is shown."""
+    odd: dict[int, list[int]] = {}
+    split: list[int] = []
+    for position in range(min((len(values) for values in rows.values()), default=0)):
+        keys = {rank: repr(values[position]) for rank, values in rows.items()}
+        usual, alone = _majority(keys)
+        if usual is None:
+            split.append(position)
+        for rank in alone:
+            odd.setdefault(rank, []).append(position)
+    return Differences({rank: tuple(found) for rank, found in sorted(odd.items())}, tuple(split))
+
+
+def _majority(keys: dict[int, str]) -> tuple[str | None, list[int]]:
+    """What more than half of the ranks have, and the ranks that have something else."""
+    (usual, votes), *_ = Counter(keys.values()).most_common(1)
+    if votes * 2 <= len(keys):
+        return None, []
+    return usual, [rank for rank, key in keys.items() if key != usual]
+
+
+def join_elements(indices: Sequence[int]) -> str:
+    """
+    >>> join_elements([0, 1, 2, 3]), join_elements([5]), join_elements([0, 8])
+    ('elements 0-3', 'element 5', 'elements 0 and 8')
+    """
+    return join_ranks(indices).replace("rank", "element", 1)
+
+
+def comparison(table: TensorTable) -> tuple[Differences, str]:
+    """The differences to mark, and the line that says them.
+
+    >>> comparison(TensorTable("x", (TensorSample(0, "x", (1,), "int64", "cpu", 8, (1.0,), (0,)),)))[1]
+    'only on rank 0, nothing to compare with'
+    """
+    samples = {sample.rank: sample for sample in table.samples}
+    none = Differences({}, ())
+    if len(samples) < 2:
+        return none, f"only on {join_ranks(list(samples))}, nothing to compare with" if samples else "on no rank"
+    for what, fact in (("shape", _shape), ("dtype", _dtype)):
+        kinds = fold([(rank, fact(sample)) for rank, sample in samples.items()], key=str)
+        if len(kinds) > 1:
+            return none, f"differs: {what} " + ", ".join(f"{kind} on {join_ranks(ranks)}" for ranks, kind in kinds)
+    if table.identical:
+        return none, "identical on all ranks" if not table.missing else f"identical on {join_ranks(list(samples))}"
+    indices = table.samples[0].indices
+    if any(sample.indices != indices for sample in table.samples):
+        return none, "differs: the ranks' checksums are not the same"
+    found = differences({rank: sample.values for rank, sample in samples.items()})
+    parts = []
+    for ranks, positions in fold(list(found.odd.items()), key=lambda positions: positions):
+        parts.append(f"{join_ranks(ranks)} at {join_elements([indices[i] for i in positions])}")
+    if found.split:
+        parts.append(f"the ranks disagree at {join_elements([indices[i] for i in found.split])}")
+    return found, "differs: " + ("; ".join(parts) or "not at the elements shown here, but the checksums are not the same")
+
+
+def _shape(sample: TensorSample) -> str:
+    return str(list(sample.shape))
+
+
+def _dtype(sample: TensorSample) -> str:
+    return sample.dtype.removeprefix("torch.")
+
+
+def whole(dtype: str) -> bool:
+    name = dtype.removeprefix("torch.")
+    return name.startswith(("int", "uint", "bool"))
+
+
+def number(value: float, dtype: str = "float32", digits: int = 4) -> str:
+    """A value as short as it can be read.
+
+    >>> number(17.0, "int64"), number(1 / 3), number(float("nan")), number(1.0, "bool")
+    ('17', '0.3333', 'nan', 'True')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if dtype.removeprefix("torch.") == "bool":
+        return str(bool(value))
+    return f"{int(value):d}" if whole(dtype) else f"{value:.{digits}g}"
+
+
+def written(values: Sequence[float], dtype: str) -> list[str]:
+    """One column's numbers, with as many digits as it takes to tell different ones apart."""
+    different = len({repr(value) for value in values})
+    texts: list[str] = []
+    for digits in _DIGITS:
+        texts = [number(value, dtype, digits) for value in values]
+        if len(set(texts)) >= different:
+            break
+    return texts
+
+
+def pick(count: int, room: int, first: Sequence[int]) -> list[int]:
+    """At most `room` of `count` positions: those in `first`, then evenly spaced ones.
+
+    >>> pick(3, 8, []), pick(100, 4, [50]), pick(100, 4, [])
+    ([0, 1, 2], [0, 33, 50, 67], [0, 25, 50, 75])
+    """
+    if count <= room:
+        return list(range(count))
+    chosen = set(first[: room // 2])
+    spaced = [round(i * count / (room - len(chosen))) for i in range(room - len(chosen))]
+    chosen.update(spaced)
+    return sorted(chosen)

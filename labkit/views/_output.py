@@ -1,0 +1,131 @@
+"""What ranks printed, showed and raised, folded: shared by the views of cells, ops and outcomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ..wire import CodeError, Outcome
+from . import _html as h
+from ._text import INDENT, LIMIT, cap, clean, count, fold, indent, label, one_line
+
+_ENDINGS = {
+    "late": "no answer by the deadline",
+    "dead": "the process is gone",
+    "interrupted": "interrupted",
+    "busy": "not sent, an earlier cell still runs",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One stretch of output; `kind` is "stdout", "stderr", "value" or "note" (ours, on what was left out)."""
+
+    kind: str
+    text: str
+
+
+def parts_of(outcome: Outcome) -> tuple[Part, ...]:
+    """The output of one rank, in order, the shown value last; empty if there is none."""
+    merged: list[tuple[str, str]] = []
+    for piece in outcome.output:
+        if merged and merged[-1][0] == piece.name:
+            merged[-1] = (piece.name, merged[-1][1] + piece.text)
+        else:
+            merged.append((piece.name, piece.text))
+    parts = [Part(name, clean(text).rstrip("\n")) for name, text in merged]
+    if outcome.shown is not None:
+        parts.append(Part("value", cap(clean(outcome.shown.text), outcome.shown.cut, rest="; world.pull gets the rest")))
+    return tuple(part for part in parts if part.text)
+
+
+def _shortened(parts: Sequence[Part]) -> list[Part]:
+    """Parts within one rank's limit: the start of what was printed, and always the value."""
+    kept: list[Part] = []
+    room, dropped = LIMIT, 0
+    for part in (part for part in parts if part.kind != "value"):
+        if room > 0:
+            kept.append(Part(part.kind, part.text[:room]))
+        dropped += max(len(part.text) - room, 0)
+        room = max(room - len(part.text), 0)
+    if dropped:
+        kept.append(Part("note", f"... {count(dropped, 'more character')} printed"))
+    return kept + [part for part in parts if part.kind == "value"]
+
+
+def output_groups(outcomes: Sequence[Outcome]) -> list[tuple[tuple[int, ...], tuple[Part, ...]]]:
+    """Ranks with the same output together; ranks that said nothing are in no group."""
+    said = [(outcome.rank, parts_of(outcome)) for outcome in outcomes]
+    return fold([(rank, parts) for rank, parts in said if parts], key=lambda parts: parts)
+
+
+def error_groups(outcomes: Sequence[Outcome]) -> list[tuple[tuple[int, ...], CodeError]]:
+    """Ranks that raised the same thing at the same line together."""
+    raised = [(outcome.rank, outcome.error) for outcome in outcomes if outcome.error is not None]
+    return fold(raised, key=lambda error: (error.type, one_line(error.message), error.site))
+
+
+def ending_groups(outcomes: Sequence[Outcome]) -> list[tuple[tuple[int, ...], str]]:
+    """Ranks that did not answer, by how."""
+    ended = [(o.rank, _ENDINGS.get(o.status, o.status)) for o in outcomes if o.error is None and o.status not in ("ok", "error")]
+    return fold(ended, key=str)
+
+
+def error_line(ranks: Collection[int], error: CodeError, everyone: Collection[int]) -> str:
+    """For instance "rank 2: ZeroDivisionError: division by zero (cell 3, line 2)"."""
+    message = one_line(error.message)
+    what = f"{error.type}: {message}" if message else error.type
+    return f"{label(ranks, everyone)}: {what}" + (f" ({error.site})" if error.site is not None else "")
+
+
+def source_of(error: CodeError) -> str:
+    """The learner's line that raised, as the rank's traceback quotes it, or ""."""
+    if error.site is None:
+        return ""
+    place = re.compile(rf'File "{re.escape(error.site.file)}", line {error.site.line}\b')
+    lines = error.traceback.splitlines()
+    for number, line in reversed(list(enumerate(lines[:-1]))):
+        following = lines[number + 1].strip()
+        if place.search(line) and following and not following.startswith(('File "', "Traceback")):
+            return one_line(following, 120)
+    return ""
+
+
+def outcomes_text(outcomes: Sequence[Outcome], everyone: Collection[int], sources: dict[str, str] | None = None) -> str:
+    """Output first, then what was raised, then who did not answer; in rank order."""
+    lines: list[str] = []
+    for ranks, parts in output_groups(outcomes):
+        lines.append(label(ranks, everyone))
+        for part in _shortened(parts):
+            lines.append(indent(part.text, INDENT + "stderr | " if part.kind == "stderr" else INDENT))
+    for ranks, error in error_groups(outcomes):
+        lines.append(error_line(ranks, error, everyone))
+        source = (sources or {}).get(str(error.site)) or source_of(error)
+        if source:
+            lines.append(indent(source, INDENT * 2))
+    lines += [f"{label(ranks, everyone)}: {how}" for ranks, how in ending_groups(outcomes)]
+    return "\n".join(lines)
+
+
+def outcomes_html(outcomes: Sequence[Outcome], everyone: Collection[int], sources: dict[str, str] | None = None) -> str:
+    """The same in blocks; a full traceback is there, collapsed."""
+    blocks: list[str] = []
+    for ranks, parts in output_groups(outcomes):
+        body = "".join(_part_html(part) for part in _shortened(parts))
+        blocks.append(h.block(body, head=label(ranks, everyone)))
+    for ranks, error in error_groups(outcomes):
+        source = (sources or {}).get(str(error.site)) or source_of(error)
+        body = h.para("✗ " + error_line(ranks, error, everyone), "lk-lead") + (h.pre(source, "lk-source") if source else "")
+        if error.traceback:
+            body += h.details("the whole traceback", h.pre(cap(clean(error.traceback))))
+        blocks.append(h.block(body, "bad"))
+    for ranks, how in ending_groups(outcomes):
+        blocks.append(h.block(h.para(f"… {label(ranks, everyone)}: {how}", "lk-lead"), "wait"))
+    return "".join(blocks)
+
+
+def _part_html(part: Part) -> str:
+    if part.kind == "stderr":
+        return '<div class="lk-tag">stderr</div>' + h.pre(part.text, "lk-stderr")
+    return h.pre(part.text, "" if part.kind == "stdout" else f"lk-{part.kind}")

@@ -1,0 +1,64 @@
+"""The rank cards: who is who, on what device, and what each one does."""
+
+from __future__ import annotations
+
+from ..units import format_bytes, format_seconds
+from ..wire import RankCard, WorldStatus
+from . import _html as h
+from ._base import add
+from ._text import clean, columns, count, one_line
+
+
+def headline(status: WorldStatus) -> str:
+    size = count(status.world_size, "rank")
+    return f"{size}, {status.backend}, {status.mode} mode, generation {status.generation}, {status.launcher} launcher"
+
+
+def look(card: RankCard) -> tuple[str, str]:
+    """Symbol and accent of a card: never the colour alone."""
+    state = card.state.lower()
+    if any(word in state for word in ("dead", "gone", "died", "killed", "lost")):
+        return "✗", "bad"
+    in_a_call = state.startswith("in ") and not state.startswith("in cell")
+    if in_a_call or any(word in state for word in ("stopped", "stuck", "wait", "late")):
+        return "…", "wait"
+    if "idle" in state or "ready" in state:
+        return "✓", "good"
+    return "▸", "info"
+
+
+def text(status: WorldStatus) -> str:
+    """An aligned table; host and memory are columns only where they say something."""
+    cards = sorted(status.cards, key=lambda card: card.rank)
+    hosts = any(card.host not in ("", "localhost") for card in cards)
+    memory = any(card.memory_bytes for card in cards)
+    head = ["rank", *(["host"] if hosts else []), "device", "backend", "pid", *(["memory"] if memory else []), "state", "detail"]
+    rows = [head]
+    for card in cards:
+        row = [str(card.rank), *([card.host] if hosts else []), card.device, card.backend, str(card.pid or "-")]
+        row += [format_bytes(card.memory_bytes)] if memory else []
+        rows.append([clean(cell) for cell in [*row, one_line(card.state, 60), one_line(card.detail, 80)]])
+    lines = [headline(status), columns(rows, right=(0,))] if cards else [headline(status)]
+    return "\n".join([*lines, *([status.note] if status.note else [])])
+
+
+def _card_html(card: RankCard) -> str:
+    symbol, accent = look(card)
+    rows = [("device", card.device), ("backend", card.backend), ("pid", str(card.pid or "-"))]
+    if card.host not in ("", "localhost"):
+        rows.insert(0, ("host", card.host))
+    if card.memory_bytes:
+        rows.append(("memory", format_bytes(card.memory_bytes)))
+    detail = h.para(card.detail, "lk-detail") if card.detail else ""
+    lead = f'<p class="lk-lead"><span class="lk-rank">rank {card.rank}</span> {symbol} {h.esc(card.state)}</p>'
+    return f'<article class="lk-card lk-{accent}">{lead}{h.pairs(rows)}{detail}</article>'
+
+
+def html(status: WorldStatus) -> str:
+    cards = "".join(_card_html(card) for card in sorted(status.cards, key=lambda card: card.rank))
+    ready = f", ready in {format_seconds(status.started_in_s)}" if status.started_in_s else ""
+    note = h.para(status.note, "lk-detail") if status.note else ""
+    return f'<div class="lk-head">{h.esc(headline(status) + ready)}</div><div class="lk-cards">{cards}</div>{note}'
+
+
+add(WorldStatus, text, html)
