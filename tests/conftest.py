@@ -1,0 +1,67 @@
+"""What holds for every test: no process is left behind, hypothesis is repeatable, and GPUs are asked for by name."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+LONG_FILE = 300
+RUN_MARK = "LABKIT_TEST_RUN"  # in the environment of all that this run starts, orphans included
+
+settings.register_profile("labkit", deadline=None, derandomize=True, print_blob=True, database=None)
+settings.load_profile("labkit")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+def pytest_configure() -> None:
+    os.environ[RUN_MARK] = uuid.uuid4().hex
+
+
+def pytest_report_header() -> list[str]:
+    """Files that grow long, so that a reviewer sees them before they break the limit."""
+    lengths = {path: len(path.read_text().splitlines()) for path in sorted((ROOT / "labkit").rglob("*.py"))}
+    return [f"long file: {path.relative_to(ROOT)}, {lines} lines" for path, lines in lengths.items() if lines > LONG_FILE]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if Path("/dev/nvidiactl").exists():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
+
+
+def left_behind(mark: str) -> Iterator[psutil.Process]:
+    """Processes that carry this run's mark in their environment; their parent may be long gone."""
+    own = os.getpid()
+    for process in psutil.process_iter():
+        try:
+            if process.pid != own and process.environ().get(RUN_MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+        except psutil.Error:
+            continue
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    mark, patience_s = os.environ[RUN_MARK], 5.0
+    ends_s = time.monotonic() + patience_s
+    while (left := list(left_behind(mark))) and time.monotonic() < ends_s:
+        time.sleep(0.1)
+    if left:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        names = [f"{process.pid} {' '.join(process.cmdline())[:100]}" for process in left if process.is_running()]
+        print("\nERROR: processes left behind:", *names, sep="\n  ")
