@@ -1,0 +1,194 @@
+"""The `labkit` command: doctor, stop, faults, version.
+
+Nothing heavy is imported before it is needed: `labkit --help` loads neither torch nor ipyparallel.
+Exit codes: 0 fine, 1 something does not work, 2 the command can't be right, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .errors import LabkitError, UsageError
+
+if TYPE_CHECKING:
+    from .doctor.strays import WorldFound
+
+COMMANDS = ("doctor", "stop", "faults", "version")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; never raises, never shows a traceback for what is expected."""
+    try:
+        arguments = sys.argv[1:] if argv is None else list(argv)
+        _check_command(arguments)
+        options = _parser().parse_args(arguments)
+        run: Callable[[argparse.Namespace], int] = options.run
+        code = run(options)
+        sys.stdout.flush()
+        return code
+    except SystemExit as ending:  # argparse's --help and its errors
+        return ending.code if isinstance(ending.code, int) else 2
+    except UsageError as error:
+        return _complain(error, 2)
+    except LabkitError as error:
+        return _complain(error, 1)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
+    except BrokenPipeError:
+        # The reader has enough. What is still in the buffer has nowhere to go, also when Python exits.
+        _drop_stdout()
+        return 141
+
+
+def _complain(what: object, code: int) -> int:
+    print(f"labkit: {' '.join(str(what).split())}", file=sys.stderr)
+    return code
+
+
+def _drop_stdout() -> None:
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass  # standard output is no file; then there is no buffer to flush into it
+
+
+class _Parser(argparse.ArgumentParser):
+    """One line for a mistake instead of a page, and the nearest command for a misspelt one."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"labkit: {message}; try '{self.prog} --help'\n")
+
+
+def _check_command(arguments: Sequence[str]) -> None:
+    """argparse's own message for an unknown command is a list; ours names the nearest one."""
+    first = arguments[0] if arguments else ""
+    if first.startswith("-") or first in COMMANDS:
+        return
+    near = difflib.get_close_matches(first, COMMANDS, n=1)
+    hint = f"did you mean 'labkit {near[0]}'?" if near else f"there are: {', '.join(COMMANDS)}"
+    raise UsageError(f"no command {first!r}" if first else "which command", hint=hint)
+
+
+def _number_of_ranks(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1024):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks from 1 to 1024")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="labkit", description="See, break, diagnose and mend the communication of multi-GPU training.")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+
+    doctor = commands.add_parser("doctor", help="will it work on this machine?")
+    doctor.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    doctor.add_argument("--ranks", type=_number_of_ranks, metavar="N", help="for N ranks (default: LABKIT_RANKS, or 4)")
+    doctor.set_defaults(run=_doctor)
+
+    stop = commands.add_parser("stop", help="end worlds that outlived their notebook")
+    stop.add_argument("--all", action="store_true", help="also worlds whose notebook still runs")
+    stop.add_argument("--yes", action="store_true", help="do not ask")
+    stop.set_defaults(run=_stop)
+
+    faults = commands.add_parser("faults", help="list the faults, or explain one")
+    faults.add_argument("name", nargs="?", metavar="NAME")
+    faults.set_defaults(run=_faults)
+
+    version = commands.add_parser("version", help="versions, platform and launch command")
+    version.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    version.set_defaults(run=_version)
+    return parser
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from .doctor import run_checks, to_text
+    from .wire import to_plain
+
+    report = run_checks(ranks=options.ranks)
+    if options.json:
+        _print_json({**to_plain(report), "ok": report.ok})
+    else:
+        width = min(shutil.get_terminal_size((100, 24)).columns, 140)
+        sys.stdout.write(to_text(report, width=width, color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    return report.exit_code
+
+
+def _stop(options: argparse.Namespace) -> int:
+    from .doctor.strays import find_worlds, remove_folder, stop_world
+
+    found = find_worlds()
+    if found.distrust:
+        raise LabkitError(found.distrust, hint="remove it, or set LABKIT_RUN_ROOT to a folder of your own")
+    strays = [world for world in found.worlds if world.state == "stray"]
+    owned = [world for world in found.worlds if world.state == "owned" and world.living] if options.all else []
+    if owned and not options.yes:
+        owned = owned if _agreed(owned) else []
+    left = 0
+    for world in [*strays, *owned]:
+        ended = stop_world(world)
+        left += len(world.living) - len(ended)
+        print(f"{world.entry.world_id}: ended {_many(len(ended), 'process', 'es')}{_pids(ended)}")
+    removed = sum(remove_folder(world) for world in find_worlds().worlds if world.state == "dead")
+    if removed:
+        print(f"removed {_many(removed, 'folder')} of ended worlds")
+    elif not strays and not owned:
+        print("nothing to stop")
+    for folder in found.damaged:
+        print(f"left alone: {folder} has no readable world.json")
+    if left:
+        raise LabkitError(f"{_many(left, 'process', 'es')} could not be ended", hint="labkit doctor lists them")
+    return 0
+
+
+def _agreed(owned: Sequence[WorldFound]) -> bool:
+    """Ask before ending a world that somebody may be working in; where nobody can answer, --yes is the answer."""
+    count = sum(len(world.living) for world in owned)
+    what = f"{_many(len(owned), 'world')} with {_many(count, 'process', 'es')} whose notebook still runs"
+    if not sys.stdin.isatty():
+        raise UsageError(f"--all would end {what}", hint="add --yes if that is meant")
+    print(f"End {what}? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _many(count: int, word: str, plural: str = "s") -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}{plural}"
+
+
+def _pids(pids: Sequence[int]) -> str:
+    return f" ({', '.join(map(str, pids))})" if pids else ""
+
+
+def _faults(options: argparse.Namespace) -> int:
+    from .doctor.explain import explain_fault, list_faults
+    from .faults import FAULTS
+
+    sys.stdout.write(list_faults(FAULTS.values()) if options.name is None else explain_fault(FAULTS[options.name]))
+    return 0
+
+
+def _version(options: argparse.Namespace) -> int:
+    from .doctor.experiment import experiment_record, experiment_text
+    from .wire import to_plain
+
+    record = experiment_record()
+    if options.json:
+        _print_json(to_plain(record))
+    else:
+        sys.stdout.write(experiment_text(record))
+    return 0
+
+
+def _print_json(plain: Any) -> None:
+    print(json.dumps(plain, indent=2, allow_nan=False))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

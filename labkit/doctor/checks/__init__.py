@@ -1,0 +1,1 @@
+"""One check per file; each registers itself with `labkit.doctor.base.check`."""

@@ -1,0 +1,63 @@
+"""Is the temporary folder writable, private and not full?"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+from ...units import format_bytes
+from ..base import Context, Finding, check
+from ..strays import distrust
+
+LEAST_BYTES, USUAL_BYTES = 16 * 2**20, 256 * 2**20
+LONGEST_PATH = 70  # a local socket's path has about 100 characters, and the world adds its own
+
+
+def judge_tempdir(folder: str, free_bytes: int, error: str, private: bool, root: str, distrusted: str) -> Finding:
+    """`error`: why nothing could be written; `private`: a new folder came out readable by us alone."""
+    facts = {"folder": folder, "free_bytes": free_bytes, "private": private, "run_root": root}
+    if error:
+        return Finding("fail", f"{folder} can't be written: {error}", "set TMPDIR to a folder of yours", facts)
+    if distrusted:
+        return Finding(
+            "fail", f"{distrusted}, so it is not used", "remove it, or set LABKIT_RUN_ROOT to a folder of your own", facts
+        )
+    if not private:
+        step = "set TMPDIR to a folder on a file system that keeps permissions"
+        return Finding("warn", f"folders made in {folder} are open to others", step, facts)
+    text = f"{folder}, {format_bytes(free_bytes)} free"
+    if free_bytes < USUAL_BYTES:
+        return Finding("fail" if free_bytes < LEAST_BYTES else "warn", f"only {text}", "make room there, or set TMPDIR", facts)
+    if len(root) > LONGEST_PATH:
+        step = "set TMPDIR or LABKIT_RUN_ROOT to a short path"
+        return Finding("warn", f"{root} is a long path; local sockets below it may not open", step, facts)
+    return Finding("ok", text, facts=facts)
+
+
+def _try(folder: str) -> tuple[str, bool]:
+    """Write into a new private folder, and look at its mode; leaves nothing behind."""
+    try:
+        made = Path(tempfile.mkdtemp(prefix="labkit-doctor-", dir=folder))
+    except OSError as error:
+        return error.strerror or str(error), False
+    try:
+        (made / "probe").write_bytes(b"x" * 65536)
+        return "", os.name != "posix" or stat.S_IMODE(made.stat().st_mode) & 0o077 == 0
+    except OSError as error:
+        return error.strerror or str(error), False
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@check("tempdir", "Temporary folder", order=50)
+def run(context: Context) -> Finding:
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError as error:
+        return Finding("fail", f"no temporary folder can be used: {error}"[:200], "set TMPDIR to a folder of yours")
+    why, private = _try(folder)
+    free, root = shutil.disk_usage(folder).free, context.run_root
+    return judge_tempdir(folder, free, why, private, str(root), distrust(root))
