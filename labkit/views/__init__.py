@@ -7,5 +7,7 @@ same record always draws the same text, so that an executed notebook can be comp
 from __future__ import annotations
 
 from ._base import VIEWS, View, to_html, to_text
+from ._ending import declared, error_for, interrupted
+from ._live import LiveOutput, Screen
 
-__all__ = ["VIEWS", "View", "to_html", "to_text"]
+__all__ = ["VIEWS", "LiveOutput", "Screen", "View", "declared", "error_for", "interrupted", "to_html", "to_text"]

@@ -15,9 +15,10 @@ from .verdict import verdict_block
 def everyone(result: CellResult) -> Collection[int]:
     """The ranks of the world if the result knows them, else those that were asked."""
     asked = [outcome.rank for outcome in result.outcomes]
-    if result.diagnosis is not None and result.diagnosis.evidence.world_size > max(asked, default=-1):
-        return range(result.diagnosis.evidence.world_size)
-    return asked
+    size: int = getattr(result, "world_size", 0)
+    if not size and result.diagnosis is not None:
+        size = result.diagnosis.evidence.world_size
+    return range(size) if size > max(asked, default=0) else asked
 
 
 def sources(result: CellResult) -> dict[str, str]:

@@ -1,0 +1,209 @@
+"""labkit in a notebook: `%%ranks`, `%ranks`, and records that draw themselves.
+
+`%load_ext labkit` brings these; `labkit.start()` in a running kernel does it too. While a cell runs, the
+ranks' output is shown live if somebody watches: LABKIT_LIVE=1 or LABKIT_LIVE=0 says so, and without it
+a kernel that JupyterLab, Notebook or VS Code started is watched and one that nbclient or nbval started
+is not. The end of a cell is one plain output either way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import views
+from .errors import UsageError, join_ranks
+from .wire import CellResult
+
+if TYPE_CHECKING:
+    from .driver.world import World
+
+_RANKS = re.compile(r"\s*(\d+(?:\s*-\s*\d+)?(?:\s*,\s*\d+(?:\s*-\s*\d+)?)*)(?=\s|$)")
+_USAGE = "%%ranks 0,2 --deadline 10 --quiet has all there is"
+
+
+class Interrupted(KeyboardInterrupt):
+    """The learner's interrupt, in one line: the ranks are free already when it is raised."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What stands behind `%%ranks`; `code` only for the one-line form."""
+
+    ranks: tuple[int, ...] | None = None
+    deadline_s: float | None = None
+    quiet: bool = False
+    code: str = ""
+
+
+def parse_line(line: str) -> Arguments:
+    """Read the line of a magic; what is no argument begins the code.
+
+    >>> parse_line("0,2 --deadline 5")
+    Arguments(ranks=(0, 2), deadline_s=5.0, quiet=False, code='')
+    """
+    ranks: tuple[int, ...] | None = None
+    deadline_s: float | None = None
+    quiet = False
+    rest = line.strip()
+    while rest:
+        listed = _RANKS.match(rest) if ranks is None else None
+        if listed:
+            ranks, rest = parse_ranks(listed[1]), rest[listed.end() :].lstrip()
+            continue
+        word, _, after = rest.partition(" ")
+        name, equals, value = word.partition("=")
+        if name == "--quiet" and not equals:
+            quiet, rest = True, after.lstrip()
+        elif name == "--deadline":
+            if not equals:
+                value, _, after = after.lstrip().partition(" ")
+            deadline_s, rest = parse_deadline(value), after.lstrip()
+        elif word.startswith("--"):
+            raise UsageError(f"unknown option {word!r}", hint=_USAGE)
+        else:
+            break
+    return Arguments(ranks, deadline_s, quiet, rest)
+
+
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """
+    >>> parse_ranks("0-2, 5")
+    (0, 1, 2, 5)
+    """
+    found: list[int] = []
+    for piece in text.replace(" ", "").split(","):
+        first, _, last = piece.partition("-")
+        if last and int(last) < int(first):
+            raise UsageError(f"{piece!r} runs backwards", hint=f"write {last}-{first}")
+        if int(last or first) - int(first) > 10_000:
+            raise UsageError(f"{piece!r} are too many ranks", hint="write 0,2 or 0-3")
+        found.extend(range(int(first), int(last or first) + 1))
+    return tuple(dict.fromkeys(found))
+
+
+def parse_deadline(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError("deadline must be a number of seconds above 0", hint="for instance --deadline 10")
+    return seconds
+
+
+def check_ranks(ranks: Sequence[int], size: int) -> None:
+    """Raise UsageError for ranks that the world does not have."""
+    strangers = [rank for rank in ranks if rank >= size]
+    if strangers:
+        raise UsageError(f"no {join_ranks(strangers)}", hint=f"this world has {join_ranks(range(size))}")
+
+
+def check_syntax(shell: Any, code: str, number: int = 0) -> None:
+    """Say a syntax error once, before any rank sees the cell; nothing is executed."""
+    name = f"cell {number}" if number else "this cell"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the ranks say them
+            compile(shell.transform_cell(code), name, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, OverflowError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"{name}, line {line}" if line else name
+        source = (getattr(error, "text", None) or "").strip()
+        quoted = f": {source[:80]}" if source else ""
+        message = getattr(error, "msg", None) or str(error)
+        raise UsageError(f"{message} ({where}){quoted}", hint="nothing was sent to the ranks; fix the line") from None
+
+
+def watched(shell: Any) -> bool:
+    """Whether somebody sees outputs as they come: see LABKIT_LIVE in the module's text."""
+    said = os.environ.get("LABKIT_LIVE", "")
+    if said in ("0", "1"):
+        return said == "1"
+    if "PYTEST_CURRENT_TEST" in os.environ or getattr(shell, "kernel", None) is None:
+        return False
+    return "JPY_SESSION_NAME" in os.environ or "__vsc_ipynb_file__" in shell.user_ns
+
+
+def drawn(record: Any) -> dict[str, str]:
+    """Both forms of a record by mime type; empty if there is nothing to show."""
+    text, html = views.to_text(record), views.to_html(record)
+    return {"text/plain": text, "text/html": html} if text or html else {}
+
+
+def _world() -> World:
+    from .driver.world import current
+
+    return current()
+
+
+def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
+    """`%%ranks` (with a body) and `%ranks`; find the world, check everything, run, show, raise."""
+    args = parse_line(line)
+    if body is not None and args.code:
+        raise UsageError(f"{args.code!r} is no rank and no option", hint=_USAGE)
+    world = _world()
+    size = getattr(world, "world_size", None) or getattr(world, "size", None)
+    if args.ranks is not None and isinstance(size, int):
+        check_ranks(args.ranks, size)
+    code = args.code if body is None else body
+    if not code.strip():
+        if body is None and args == Arguments():
+            return world.status()
+        raise UsageError(
+            "there is no code to run", hint="write it below %%ranks" if body is not None else "write it behind %ranks"
+        )
+    if body is not None and not code.lstrip().startswith("%%"):
+        code = f"# %%ranks {line}".rstrip() + "\n" + code  # so that "line 3" is line 3 of what the learner sees
+    last = getattr(world, "last", None)
+    check_syntax(shell, code, last.cell + 1 if isinstance(last, CellResult) else 0)
+    armed = [injection for injection in world.injections if injection.active]
+    screen = views.Screen(shell.display_pub.publish, watched(shell) and not args.quiet)
+    try:
+        result = world.run_cell(code, args.ranks, deadline_s=args.deadline_s, on_output=screen.on_output)
+    finally:
+        screen.close()
+    world.last = result
+    shell.push({"_ranks": result}, interactive=False)
+    screen.finish({} if args.quiet and result.ok else drawn(result))
+    if views.interrupted(result):
+        raise Interrupted("the cell was stopped and the ranks are free")
+    error = views.error_for(result)
+    armed += [injection for injection in world.injections if injection.active]
+    if error is not None and not views.declared(result, armed):
+        raise error
+    return None
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Register the magics and the records' pictures; a second time changes nothing."""
+    from . import wire
+
+    def ranks(line: str, cell: str | None = None) -> Any:
+        """Run code on every rank, or on some: %%ranks [0,2 | 0-3] [--deadline 10] [--quiet]; %ranks alone shows the status."""
+        return run_magic(ipython, line, cell)
+
+    ipython.register_magic_function(ranks, magic_kind="line_cell", magic_name="ranks")
+    formatters = ipython.display_formatter.formatters
+    for kind in views.VIEWS:
+        record = getattr(wire, kind)
+        formatters["text/plain"].for_type(record, lambda value, printer, cycle: printer.text(views.to_text(value)))
+        formatters["text/html"].for_type(record, lambda value: views.to_html(value) or None)
+
+
+def ensure_loaded() -> bool:
+    """Load the extension if this is a notebook or an IPython prompt; True if it is. Imports nothing otherwise."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None:
+        return False
+    load_ipython_extension(shell)
+    return True

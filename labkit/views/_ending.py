@@ -1,0 +1,75 @@
+"""The one line that a cell's bad ending amounts to, as an error to raise; and whether it was wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import DeadlineExceeded, RankBusy, RankDead, RankError, RankRaised
+from ..wire import CellResult, Injection
+from ._output import error_groups
+from ._text import label, one_line
+from .cell_result import everyone
+
+_LINE = 400
+_OURS = ("ContractError",)  # errors of labkit's own, whose message ends with the next step already
+_BY_STATUS: dict[str, tuple[type[RankError], str, str]] = {
+    "late": (DeadlineExceeded, "no answer by the deadline from", "world.diagnose() says what they wait for"),
+    "dead": (RankDead, "the process is gone of", "world.recover() makes a new one"),
+    "busy": (RankBusy, "an earlier cell still runs on", "wait for it, or call world.recover()"),
+}
+_ENDINGS = {"late": "hang", "dead": "abort", "error": "error"}
+
+
+def interrupted(result: CellResult) -> bool:
+    """The learner stopped the cell: nothing else was wrong with it."""
+    statuses = {outcome.status for outcome in result.outcomes}
+    return "interrupted" in statuses and statuses <= {"ok", "interrupted"}
+
+
+def declared(result: CellResult, injections: Iterable[Injection]) -> bool:
+    """An armed fault declares just this ending, so it is a success and no error.
+
+    The ending is compared as well: with a fault armed, a learner's own typing mistake is still an error.
+    """
+    verdicts = result.diagnosis.verdicts if result.diagnosis is not None else ()
+    seen = {_ENDINGS.get(outcome.status, "") for outcome in result.outcomes} | {verdict.ending for verdict in verdicts}
+    codes = {verdict.code for verdict in verdicts}
+    return any(not fault.ending or fault.ending in seen or codes & set(fault.expected) for fault in injections)
+
+
+def error_for(result: CellResult) -> RankError | None:
+    """The error to raise for a result, None if all ranks ended well. Its text is one line.
+
+    The verdict's sentence comes first where there is one: it names the cause, and the exceptions
+    may be no more than its consequences.
+    """
+    found = {status: tuple(o.rank for o in result.outcomes if o.status == status) for status in ("late", "dead", "error", "busy")}
+    status = next((status for status, ranks in found.items() if ranks), "")
+    if not status:
+        return None
+    ranks = found[status]
+    verdict = result.diagnosis.verdict if result.diagnosis is not None else None
+    kind = _BY_STATUS[status][0] if status in _BY_STATUS else RankRaised
+    if verdict is not None:
+        return kind(_plain(verdict.sentence), hint=_plain(verdict.next_step), ranks=ranks, code=verdict.code)
+    raised = error_groups(result.outcomes)
+    if status == "error" and raised:
+        return _raised(result)
+    _, what, hint = _BY_STATUS.get(status, (RankRaised, "the code raised on", "see the output above"))
+    return kind(f"{what} {label(ranks, everyone(result))}", hint=hint, ranks=ranks)
+
+
+def _raised(result: CellResult) -> RankRaised:
+    (ranks, error), *others = error_groups(result.outcomes)
+    where = f"{label(ranks, everyone(result))}" + (f" ({error.site})" if error.site is not None else "")
+    message = one_line(error.message)
+    what = f"{error.type} on {where}" + (f": {message}" if message else "")
+    if others:
+        what += " (and " + ", ".join(f"{other.type} on {label(those, everyone(result))}" for those, other in others) + ")"
+    hint = "" if error.type in _OURS else "fix the line and run the cell again"
+    return RankRaised(what, hint=hint, ranks=ranks, type=error.type)
+
+
+def _plain(text: str) -> str:
+    """One line without a full stop, to be followed by "; what to do next"."""
+    return one_line(" ".join(text.split()), _LINE).rstrip(".")
