@@ -154,6 +154,16 @@ def read_ring(path: Path) -> RingState | None:
     return RingState(header, tuple(sorted(calls, key=lambda call: call.index)))
 
 
+def read_beat(path: Path) -> float:
+    """When the rank last wrote its beacon, in monotonic seconds; 0 if it never did. A read of 60 bytes."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_HEADER.size)
+    except OSError:
+        return 0.0
+    return float(struct.unpack_from("<d", data, _BEAT_AT)[0]) if len(data) == _HEADER.size else 0.0
+
+
 def _text(data: bytes, ident: int) -> str:
     if not ident:
         return ""

@@ -10,20 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-BOOT = "__import__('labkit.rank.boot', fromlist=['install']).install()"
-
-
-def engine_arguments(rank: int, run_dir: str) -> list[str]:
-    """The engine app's command line: its id is the rank, and it starts no helper processes of its own."""
-    return [
-        f"--profile-dir={run_dir}",
-        f"--IPEngine.id={rank}",
-        "--IPEngine.enable_nanny=False",
-        "--IPEngine.wait_for_url_file=30",
-        f"--IPEngine.startup_command={BOOT}",
-        "--log-level=ERROR",
-    ]
-
+from ..launching import engine_arguments
 
 def run(arguments: Sequence[str]) -> None:
     """Be an engine until told to stop."""

@@ -138,7 +138,9 @@ class _Server:
         try:
             self.detach(request)
             if request["kind"] == "store":
-                _keep_store(writer)
+                from .store import keep_store
+
+                keep_store(writer)
             os.close(writer)
             sys.argv = [f"labkit-{request['kind']}", *request["argv"]]
             if request["kind"] == "controller":
@@ -195,21 +197,6 @@ class _Server:
             except OSError:
                 continue
         os._exit(0)
-
-
-def _keep_store(writer: int) -> None:
-    """Host the store of every generation, on loopback only, until the fork server ends."""
-    import torch.distributed as dist
-
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(64)
-    port = listener.getsockname()[1]
-    store = dist.TCPStore("127.0.0.1", port, None, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
-    os.write(writer, f"{store.port}\n".encode())
-    os.close(writer)
-    while True:
-        signal.pause()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,9 @@ def main_stack(limit: int = LIMIT) -> list[Frame]:
         code = frame.f_code
         frames.append(Frame(code.co_filename, frame.f_lineno or 0, code.co_name))
         frame = frame.f_back
-    return frames[::-1]
+    frames.reverse()
+    ours = [at for at, frame in enumerate(frames) if frame.file.endswith("rank/cell.py")]
+    return frames[ours[-1] + 1 :] if ours else frames
 
 
 def dump_on_signal(path: Path) -> None:

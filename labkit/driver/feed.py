@@ -1,0 +1,145 @@
+"""Evidence: what every rank is seen doing, gathered in one look from beacons, the system, and control threads."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..ring import RingState, read_beat, read_ring
+from ..wire import CodeError, Evidence, Frame, RankView, from_plain
+from . import host
+from .transport import Transport
+
+ANSWER_S = 0.25
+DUMP_S = 0.15
+
+
+@dataclass
+class Seat:
+    """A rank as the kernel knows it: its process, and how it ended if it did."""
+
+    rank: int
+    pid: int = 0
+    exit_code: int | None = None
+    device: str = "cpu"
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def beacon(self) -> str:
+        return f"rank-{self.rank}.beacon"
+
+
+class Feed:
+    """Looks at all ranks at once; a look takes as long as the slowest answer, at most `ANSWER_S`."""
+
+    def __init__(self, folder: Path, seats: Sequence[Seat], transport: Transport) -> None:
+        self._folder, self._seats, self._transport = folder, seats, transport
+
+    def beats(self) -> tuple[float, ...]:
+        """When each rank's beacon last moved; the cheap question that is asked often."""
+        return tuple(read_beat(self._folder / seat.beacon) for seat in self._seats)
+
+    def look(self, base: Evidence, *, ask: bool = True, sources: Callable[[int], str] | None = None) -> Evidence:
+        """`base` with the ranks filled in; `ask` also asks the control threads (for stacks and errors)."""
+        alive = [seat for seat in self._seats if host.process_state(seat.pid) == "running"]
+        asked: dict[int, Future[Any]] = {}
+        if ask:
+            asked = {seat.rank: self._transport.control(seat.rank, "state", {}) for seat in alive}
+        end = time.monotonic() + ANSWER_S
+        views = tuple(self._view(seat, asked, end, ask) for seat in self._seats)
+        cells = {call.cell for view in views for call in view.calls} | {view.cell for view in views}
+        texts = {str(cell): sources(cell) for cell in cells if cell} if sources else {}
+        return dataclasses.replace(base, ranks=views, taken_s=time.monotonic(), sources=texts)
+
+    def _view(self, seat: Seat, asked: dict[int, Future[Any]], end: float, ask: bool) -> RankView:
+        state = read_ring(self._folder / seat.beacon)
+        process = "dead" if seat.exit_code is not None else host.process_state(seat.pid)
+        answer: dict[str, Any] | None = None
+        if seat.rank in asked:
+            try:
+                answer = asked[seat.rank].result(max(0.0, end - time.monotonic()))
+            except Exception:  # no answer in time, or the rank is gone: either way it did not answer
+                answer = None
+        stack: tuple[Frame, ...] = ()
+        source = ""
+        error: CodeError | None = None
+        if answer is not None:
+            stack, source, error = from_plain(answer["stack"]), "control", from_plain(answer["error"])
+        elif ask and process == "running":
+            stack, source = self._dump(seat)
+        return _merge(seat, state, process, stack, source, error, answers=answer is not None or not ask)
+
+    def _dump(self, seat: Seat) -> tuple[tuple[Frame, ...], str]:
+        """A stack without the rank's help: by signal, or by py-spy."""
+        path = self._folder / f"rank-{seat.rank}.stack"
+        size = path.stat().st_size if path.exists() else 0
+        host.send(seat.pid, signal.SIGUSR1)
+        end = time.monotonic() + DUMP_S
+        while time.monotonic() < end:
+            time.sleep(0.01)
+            if path.exists() and path.stat().st_size > size:
+                time.sleep(0.01)
+                return parse_dump(path.read_text(errors="replace")[size:]), "signal"
+        return spy(seat.pid), "py-spy"
+
+
+def _merge(
+    seat: Seat, state: RingState | None, process: str, stack: tuple[Frame, ...], source: str, error: CodeError | None, *, answers: bool
+) -> RankView:
+    if state is None or state.pid != seat.pid:
+        return RankView(
+            seat.rank, seat.pid, process, seat.exit_code, stack=stack, stack_from=source, error=error, answers=answers
+        )
+    calls = state.calls
+    waiting = any(call.state == "issued" and not call.async_op for call in calls)
+    return RankView(
+        rank=seat.rank, pid=seat.pid, process=process, exit_code=seat.exit_code,
+        activity="call" if waiting and state.activity == "cell" else state.activity, cell=state.cell,
+        cell_started_s=state.cell_started_s, error=error, calls=calls, stack=stack, stack_from=source,
+        answers=answers, last_progress_s=state.beat_s, generation=state.generation,
+    )  # fmt: skip
+
+
+_THREAD = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+.*:$", re.M)
+_LINE = re.compile(r'^  File "(.+)", line (\d+) in (.+)$')
+
+
+def parse_dump(text: str) -> tuple[Frame, ...]:
+    """The main thread's stack out of a faulthandler dump: the thread that took the signal, outermost first.
+
+    >>> parse_dump('Current thread 0x1 (most recent call first):\\n  File "cell 3", line 2 in <module>\\n')
+    (Frame(file='cell 3', line=2, function='<module>'),)
+    """
+    at = text.find("Current thread")
+    block = text[at:] if at >= 0 else text[text.rfind("Thread 0x") :]
+    frames: list[Frame] = []
+    for line in block.splitlines()[1:]:
+        match = _LINE.match(line)
+        if match is None:
+            break
+        frames.append(Frame(match[1], int(match[2]), match[3]))
+    return tuple(reversed(frames))
+
+
+def spy(pid: int, timeout_s: float = 3.0) -> tuple[Frame, ...]:
+    """The main thread's stack by py-spy, where the system lets it look."""
+    tool = str(Path(sys.executable).parent / "py-spy")
+    try:
+        text = subprocess.run([tool, "dump", "--json", "--pid", str(pid)], capture_output=True, timeout=timeout_s).stdout
+        threads = json.loads(text)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ()
+    for thread in threads:
+        if thread.get("thread_name") == "MainThread" or thread.get("os_thread_id") == pid:
+            return tuple(Frame(f["filename"], f["line"], f["name"]) for f in reversed(thread["frames"]))
+    return ()

@@ -1,0 +1,57 @@
+"""Our own processes as the operating system sees them: state, memory, signals. Only ever by recorded pid."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+_STATES = {"T": "stopped", "t": "stopped", "Z": "dead", "X": "dead"}
+
+
+def process_state(pid: int) -> str:
+    """ "running", "stopped" or "dead" ("unknown" where the system does not say)."""
+    if pid <= 0:
+        return "dead"
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return "dead" if Path("/proc/self/stat").exists() else _psutil_state(pid)
+    except OSError:
+        return "unknown"
+    return _STATES.get(text.rsplit(")", 1)[1].split()[0], "running")
+
+
+def _psutil_state(pid: int) -> str:
+    try:
+        status = psutil.Process(pid).status()
+    except psutil.NoSuchProcess:
+        return "dead"
+    except psutil.Error:
+        return "unknown"
+    return {psutil.STATUS_STOPPED: "stopped", psutil.STATUS_ZOMBIE: "dead"}.get(status, "running")
+
+
+def memory_bytes(pid: int) -> int:
+    """Memory of a process that is its own (its share of shared pages counted in), 0 if it is gone."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass  # not Linux, or gone: ask psutil below
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def send(pid: int, number: signal.Signals) -> bool:
+    """Send a signal; False if the process is gone."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True

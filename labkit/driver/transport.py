@@ -1,0 +1,79 @@
+"""What the world needs of whatever carries its requests: ipyparallel, a script (fake), or a recording (replay)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..wire import CodeError, Outcome, Stream
+
+OnOutput = Callable[[int, str, str], None]
+
+
+@dataclass
+class Reply:
+    """A rank's answer: the outcome, the learner's variable names, raw buffers."""
+
+    outcome: Outcome
+    names: tuple[str, ...] = ()
+    buffers: list[bytes] = field(default_factory=list)
+
+
+class Pending:
+    """A request under way on one rank; `output` grows while it runs."""
+
+    def __init__(self, rank: int, op: str, cell: int = 0, on_output: OnOutput | None = None) -> None:
+        self.rank, self.op, self.cell = rank, op, cell
+        self.future: Future[Reply] = Future()
+        self.output: list[Stream] = []
+        self._on_output = on_output
+
+    def add_output(self, name: str, text: str) -> None:
+        """Called from the transport's thread for each printed piece."""
+        if self.output and self.output[-1].name == name:
+            self.output[-1] = Stream(name, self.output[-1].text + text)
+        else:
+            self.output.append(Stream(name, text))
+        if self._on_output is not None:
+            self._on_output(self.rank, name, text)
+
+    def resolve(self, reply: Reply) -> None:
+        """Give the answer; a second one (a late reply of a rank that was given up) is dropped."""
+        if not self.future.done():
+            self.future.set_result(reply)
+
+    def fail(self, status: str, error: CodeError | None = None) -> None:
+        """The rank will not answer: "dead" or "late"."""
+        self.resolve(Reply(Outcome(self.rank, status, output=tuple(self.output), error=error)))
+
+    @property
+    def done(self) -> bool:
+        return self.future.done()
+
+
+class Transport(Protocol):
+    """Carries requests to ranks. `request` runs on the rank's main thread, `control` beside it."""
+
+    def wait_for_ranks(self, ranks: Sequence[int], timeout_s: float) -> None:
+        """Return when all of `ranks` can be reached; raise DeadlineExceeded naming those that can't."""
+        ...
+
+    def request(
+        self, rank: int, op: str, payload: dict[str, Any], *, buffers: Sequence[bytes] = (), on_output: OnOutput | None = None
+    ) -> Pending: ...
+
+    def control(self, rank: int, op: str, payload: dict[str, Any]) -> Future[Any]:
+        """A plain value, from the rank's control thread; the future fails with RankError if it can't."""
+        ...
+
+    def rank_gone(self, rank: int) -> None:
+        """The rank's process has ended: fail what is pending on it, and let its id be used again."""
+        ...
+
+    def wait_gone(self, rank: int, timeout_s: float) -> None:
+        """Return when the rank's id is free again."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,29 @@
+"""Hosts the store of every generation, on loopback only, so that it outlives any rank."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+
+
+def keep_store(writer: int) -> None:
+    """Serve until ended; the port goes to descriptor `writer` as one line.
+
+    The listening socket is made here, since a TCPStore's own would listen on every interface.
+    """
+    import torch.distributed as dist
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(64)
+    port = listener.getsockname()[1]
+    store = dist.TCPStore("127.0.0.1", port, None, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
+    os.write(writer, f"{store.port}\n".encode())
+    os.close(writer)
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    keep_store(1)
