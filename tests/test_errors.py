@@ -47,7 +47,9 @@ def test_a_message_ends_with_the_next_step(kind: type[LabkitError]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))], ids=["copy", "deep", "pickle"])
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))], ids=["copy", "deep", "pickle"]
+)
 def test_a_copy_is_the_same_error(kind: type[LabkitError], again: object) -> None:
     error = again(kind("what", hint="do", name="x", ranks=(0, 1)))  # type: ignore[operator]
     assert type(error) is kind

@@ -15,7 +15,7 @@ import pytest
 
 LABKIT = Path(__file__).resolve().parent.parent / "labkit"
 
-LEAVES = {"errors", "registry", "units", "wire", "ring"}
+LEAVES = {"errors", "registry", "units", "wire", "ring", "launching"}
 PURE = LEAVES | {"diagnosis", "recovery", "numerics", "labrecord", "schedule"}
 SPECS = PURE | {"faults", "exercises"}
 WIDGETS = {"ipywidgets", "anywidget", "plotly", "traitlets"}
@@ -30,7 +30,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "rank": (SPECS, {"numpy", "torch"}),
     "driver": (SPECS, {"numpy", "psutil"}),
     "views": (SPECS, {"numpy"} | WIDGETS),
-    "doctor": (SPECS, {"numpy", "psutil"}),
+    "doctor": (SPECS, {"numpy", "psutil", "rich"}),
     "notebook": (EVERYTHING_BUT_RANK, {"numpy", "IPython"} | WIDGETS),
     "cli": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "rich"}),
     "testing": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "pytest"}),
@@ -38,7 +38,9 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
 }
 # Single files that may have what the rest of their layer may not.
 FENCED: dict[str, set[str]] = {
-    "rank/engine.py": {"ipyparallel", "ipykernel"},
+    "rank/engine.py": {"ipyparallel"},
+    "rank/forkserver.py": {"ipyparallel", "ipykernel"},  # loads them once, for all its forks
+    "rank/boot.py": {"IPython"},  # finds the shell of the engine it runs in
     "driver/ipp.py": {"ipyparallel"},
     "driver/launch.py": {"ipyparallel"},
 }
@@ -64,8 +66,8 @@ def imports(tree: ast.Module, package: tuple[str, ...]) -> Iterator[tuple[int, s
             else:
                 yield node.lineno, base, lazy
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
-            if node.args and isinstance(node.args[0], ast.Constant):
-                yield node.lineno, str(node.args[0].value), lazy
+            named = [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant)]
+            yield from ((node.lineno, str(name), lazy) for name in named)
 
 
 def violations(file: str, source: str) -> list[str]:

@@ -60,7 +60,8 @@ def test_a_missing_next_step_is_caught(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["raise RankDead('gone', hint='call world.recover()')", "raise RankDead(what, **facts)", "raise ValueError('ours to see')"]
+    "line",
+    ["raise RankDead('gone', hint='call world.recover()')", "raise RankDead(what, **facts)", "raise ValueError('ours to see')"],
 )
 def test_a_good_message_passes(line: str) -> None:
     assert without_next_step(line) == []

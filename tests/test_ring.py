@@ -21,7 +21,9 @@ from labkit.wire import Call, CallSite
 names = st.sampled_from(["all_reduce", "broadcast", "send", "größer", "x" * 200, ""])
 seconds = st.floats(0, 1e9)
 counts = st.integers(0, 2**32 - 1)
-sites = st.none() | st.builds(CallSite, st.sampled_from(["cell 1", "train.py", "日.py"]), counts, st.sampled_from(["", "step", "<module>"]))
+sites = st.none() | st.builds(
+    CallSite, st.sampled_from(["cell 1", "train.py", "日.py"]), counts, st.sampled_from(["", "step", "<module>"])
+)
 calls = st.builds(
     Call,
     index=st.just(0),
