@@ -29,6 +29,7 @@ class Stage:
         monkeypatch.setattr(script, "VENV", self.venv)
         monkeypatch.setattr(script, "PYTHON", self.venv / "bin" / "python")
         monkeypatch.setattr(script, "MARKER", self.venv / ".labkit-unfinished")
+        monkeypatch.setattr(script, "BACKEND", self.venv / ".labkit-backend")
         monkeypatch.setattr(script, "uv_path", lambda: Path("uv"))
         monkeypatch.setattr(script, "run", self.run)
         monkeypatch.setenv("UV_TORCH_BACKEND", "cpu")
@@ -87,10 +88,13 @@ def test_an_interrupted_update_takes_the_old_stamp_with_it(stage: Stage) -> None
 def test_other_pins_another_backend_or_a_lost_python_ask_for_a_run(stage: Stage, tmp_path: Path) -> None:
     stage.prepare()
     assert stage.prepare(backend="cpu")
+    assert stage.log[0][1] == "venv"
+    assert stage.prepare()
     other = tmp_path / "constraints.txt"
     other.write_text("torch==9 \\\n    --hash=sha256:0\n")
     stage.script.PINS["lab"] = other
     assert stage.prepare()
+    assert stage.log[0][1] == "pip"
     (stage.venv / "bin" / "python").unlink()
     assert stage.prepare()
     assert stage.log[0][1] == "venv"
