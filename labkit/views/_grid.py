@@ -12,6 +12,7 @@ from ..wire import TensorSample, TensorTable
 from ._text import fold
 
 _DIGITS = (4, 6, 9, 17)
+_PLACES = 8  # elements named in one line
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,25 @@ def comparison(table: TensorTable) -> tuple[Differences, str]:
     if any(sample.indices != indices for sample in table.samples):
         return none, "differs: the ranks' checksums are not the same"
     found = differences({rank: sample.values for rank, sample in samples.items()})
-    parts = []
-    for ranks, positions in fold(list(found.odd.items()), key=lambda positions: positions):
-        parts.append(f"{join_ranks(ranks)} at {join_elements([indices[i] for i in positions])}")
+    parts = [
+        f"{join_ranks(ranks)} {_at(p, table)}" for ranks, p in fold(list(found.odd.items()), key=lambda positions: positions)
+    ]
     if found.split:
-        parts.append(f"the ranks disagree at {join_elements([indices[i] for i in found.split])}")
-    return found, "differs: " + ("; ".join(parts) or "not at the elements shown here, but the checksums are not the same")
+        parts.append(f"the ranks disagree {_at(found.split, table)}")
+    line = "differs: " + ("; ".join(parts) or "not at the elements shown here, but the checksums are not the same")
+    # Marks everywhere mark nothing: where no two ranks have much in common the line is enough.
+    return (none if len(found.split) == len(indices) else found), line
+
+
+def _at(positions: Sequence[int], table: TensorTable) -> str:
+    """Where, in words: "at elements 0-3", "at every element shown"."""
+    sample = table.samples[0]
+    if len(positions) == len(sample.indices) > 1:
+        return "at every element" + (" shown" if sample.sampled else "")
+    places = [sample.indices[position] for position in positions]
+    if sample.sampled and len(places) > _PLACES:
+        return f"at {join_elements(places[:_PLACES])} and {len(places) - _PLACES} more of those shown"
+    return f"at {join_elements(places)}"
 
 
 def _shape(sample: TensorSample) -> str:

@@ -34,7 +34,7 @@ def parts_of(outcome: Outcome) -> tuple[Part, ...]:
             merged[-1] = (piece.name, merged[-1][1] + piece.text)
         else:
             merged.append((piece.name, piece.text))
-    parts = [Part(name, clean(text).rstrip("\n")) for name, text in merged]
+    parts = [Part("stderr" if name == "stderr" else "stdout", clean(text).rstrip("\n")) for name, text in merged]
     if outcome.shown is not None:
         parts.append(Part("value", cap(clean(outcome.shown.text), outcome.shown.cut, rest="; world.pull gets the rest")))
     return tuple(part for part in parts if part.text)

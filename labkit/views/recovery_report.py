@@ -23,7 +23,7 @@ def done(report: RecoveryReport) -> str:
         acts.append("every process kept" if any(report.lost.values()) else "every process and variable kept")
     elif report.rung == "ranks":
         acts.append(
-            f"replaced {join_ranks(report.replaced)} by {'a new process' if len(report.replaced) == 1 else 'new processes'}"
+            f"replaced {join_ranks(report.replaced)} with {'a new process' if len(report.replaced) == 1 else 'new processes'}"
         )
     else:
         acts.append("started every rank anew" if report.rung == "world" else "started the whole cluster anew")

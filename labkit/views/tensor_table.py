@@ -14,7 +14,7 @@ from ._text import columns, count
 
 _TEXT_ELEMENTS = 12  # columns of the text form: a line fits a terminal
 _HTML_ELEMENTS = 64
-_BAND = 16  # columns side by side in the HTML form: fits 1280 px
+_BAND_CHARACTERS = 110  # of numbers side by side in the HTML form: fits 1280 px
 
 
 def headline(table: TensorTable) -> str:
@@ -97,14 +97,16 @@ def text(table: TensorTable) -> str:
 
 
 def _grid_html(title: str, cells: dict[int, list[str]], names: Sequence[str], marks: dict[int, list[bool]]) -> str:
+    widest = max(len(cell) + 2 for row in [names, *cells.values()] for cell in row)
+    step = max(4, min(16, _BAND_CHARACTERS // (widest + 2)))
     bands = []
-    for start in range(0, len(names), _BAND):
-        stop = start + _BAND
+    for start in range(0, len(names), step):
+        stop = start + step
         head = "".join(f'<th scope="col">{h.esc(name)}</th>' for name in names[start:stop])
         lines = ""
         for rank, row in cells.items():
             tds = "".join(_cell_html(cell, odd) for cell, odd in zip(row[start:stop], marks[rank][start:stop], strict=True))
-            lines += f'<tr><th scope="row">rank {rank}</th>{tds}</tr>'
+            lines += f'<tr><th scope="row">rank {h.esc(rank)}</th>{tds}</tr>'
         bands.append(f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{lines}</tbody></table>")
     caption = f'<div class="lk-tag">{h.esc(title)}</div>' if title else ""
     return f'<div class="lk-grid">{caption}<div class="lk-scroll">{"".join(bands)}</div></div>'

@@ -36,7 +36,7 @@ def text(status: WorldStatus) -> str:
     rows = [head]
     for card in cards:
         row = [str(card.rank), *([card.host] if hosts else []), card.device, card.backend, str(card.pid or "-")]
-        row += [format_bytes(card.memory_bytes)] if memory else []
+        row += [format_bytes(card.memory_bytes) if card.memory_bytes else "-"] if memory else []
         rows.append([clean(cell) for cell in [*row, one_line(card.state, 60), one_line(card.detail, 80)]])
     lines = [headline(status), columns(rows, right=(0,))] if cards else [headline(status)]
     return "\n".join([*lines, *([status.note] if status.note else [])])
@@ -50,7 +50,7 @@ def _card_html(card: RankCard) -> str:
     if card.memory_bytes:
         rows.append(("memory", format_bytes(card.memory_bytes)))
     detail = h.para(card.detail, "lk-detail") if card.detail else ""
-    lead = f'<p class="lk-lead"><span class="lk-rank">rank {card.rank}</span> {symbol} {h.esc(card.state)}</p>'
+    lead = f'<p class="lk-lead"><span class="lk-rank">rank {h.esc(card.rank)}</span> {symbol} {h.esc(card.state)}</p>'
     return f'<article class="lk-card lk-{accent}">{lead}{h.pairs(rows)}{detail}</article>'
 
 
