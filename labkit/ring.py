@@ -83,6 +83,13 @@ class RingWriter:
         self._header()
         return slot
 
+    def clear(self) -> None:
+        """Forget all calls: a new generation counts from 1 again."""
+        for slot in range(SLOTS):
+            struct.pack_into("<Q", self._map, _RING_AT + slot * _SLOT_BYTES, 0)
+        self._count = 0
+        self._header()
+
     def finish(self, slot: int, index: int, state: str, now_s: float) -> None:
         """Mark a call as done, failed or refused, if its slot has not been reused."""
         at = _RING_AT + slot * _SLOT_BYTES

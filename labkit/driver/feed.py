@@ -33,6 +33,7 @@ class Seat:
     exit_code: int | None = None
     device: str = "cpu"
     env: dict[str, str] = field(default_factory=dict)
+    token: object = None
 
     @property
     def beacon(self) -> str:

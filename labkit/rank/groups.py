@@ -58,6 +58,7 @@ class Groups:
                 world_size=context.world_size, timeout=timedelta(seconds=timeout_s), **self._device_option(),
             )  # fmt: skip
             value = self._check()
+        context.ring.clear()
         self._tap.watch(c10d._get_default_group(), "world", tuple(range(context.world_size)))
         self.set_mode(context.mode)
         self._wrap_new_group()

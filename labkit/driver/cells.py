@@ -1,0 +1,78 @@
+"""One rank cell from send to end: waits, looks for stalls, and stops at a deadline or at a certain verdict.
+
+A stall is no progress on any rank for `STALL_S`. It is judged; if the verdict is one that time can't mend
+(a rank that has left, died, raised, or waits in another collective), the cell ends there. A rank that is
+only slow, stopped or computing may still come, so such a cell goes on until its deadline.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from dataclasses import dataclass, field
+
+from ..wire import Diagnosis, Outcome
+from .transport import Pending
+
+STALL_S = 0.35
+POLL_S = 0.05
+LOOK_EVERY_S = 0.4
+MAY_RESOLVE = frozenset({"LK002", "LK010", "LK011"})
+
+
+@dataclass
+class Watch:
+    """Decides, from beats and looks, when a running cell has to end."""
+
+    beats: Callable[[], tuple[float, ...]]
+    look: Callable[[], Diagnosis]
+    deadline_s: float
+    started_s: float = field(default_factory=time.monotonic)
+    last_beats: tuple[float, ...] = ()
+    moved_s: float = field(default_factory=time.monotonic)
+    looked_s: float = 0.0
+    confirmed: str = ""
+
+    def check(self, now_s: float, num_done: int) -> Diagnosis | None:
+        """A diagnosis if the cell must end now, else None."""
+        beats = (*self.beats(), float(num_done))
+        if beats != self.last_beats:
+            self.last_beats, self.moved_s, self.confirmed = beats, now_s, ""
+        if now_s - self.started_s >= self.deadline_s:
+            return self.look()
+        if now_s - self.moved_s < STALL_S or now_s - self.looked_s < LOOK_EVERY_S * (not self.confirmed):
+            return None
+        self.looked_s = now_s
+        diagnosis = self.look()
+        verdict = diagnosis.verdict
+        if verdict is None or verdict.code in MAY_RESOLVE:
+            self.confirmed = ""
+            return None
+        if self.confirmed == verdict.code:  # the same twice, a poll apart: not a snapshot between two events
+            return diagnosis
+        self.confirmed = verdict.code
+        return None
+
+
+def run(pendings: Sequence[Pending], watch: Watch) -> Diagnosis | None:
+    """Wait for every rank's answer; a diagnosis if the cell was ended before."""
+    while True:
+        open_ones = [pending.future for pending in pendings if not pending.done]
+        if not open_ones:
+            return None
+        wait(open_ones, timeout=POLL_S, return_when=FIRST_COMPLETED if len(open_ones) == 1 else "ALL_COMPLETED")
+        num_done = sum(pending.done for pending in pendings)
+        if num_done == len(pendings):
+            return None
+        diagnosis = watch.check(time.monotonic(), num_done)
+        if diagnosis is not None:
+            return diagnosis
+
+
+def outcomes(pendings: Sequence[Pending], status: str = "late") -> tuple[Outcome, ...]:
+    """What each rank has answered; `status` for those that have not."""
+    return tuple(
+        pending.future.result().outcome if pending.done else Outcome(pending.rank, status, output=tuple(pending.output))
+        for pending in pendings
+    )

@@ -1,0 +1,181 @@
+"""The processes of one world: controller, store, and one engine per rank. Started, replaced, ended by pid."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import DeadlineExceeded, RankError, join_ranks
+from ..ring import read_ring
+from .feed import Feed, Seat
+from .ipp import IppTransport
+from .launch import Launcher, kill
+from .rundir import RunDir
+
+FORM_TIMEOUT_S = 15.0
+COME_UP_TIMEOUT_S = 60.0
+
+
+class Cluster:
+    """What a world runs on. Every method has a deadline; after an error, `stop` takes everything away."""
+
+    def __init__(
+        self, folder: RunDir, launcher: Launcher, seats: Sequence[Seat], *, backend: str, group_timeout_s: float
+    ) -> None:
+        self.folder, self.launcher, self.backend = folder, launcher, backend
+        self.seats = list(seats)
+        self.group_timeout_s = group_timeout_s
+        self.generation = 0
+        self.transport: Any = None
+        self.feed: Any = None
+        self._store = (0, 0)
+        self._controller = 0
+        self._stopping = False
+        self._ended = threading.Condition()
+
+    @property
+    def world_size(self) -> int:
+        return len(self.seats)
+
+    # ---- up
+    def start(self, mode: str) -> None:
+        """Controller, store and ranks, and the first generation."""
+        self._start_controller()
+        self.start_ranks(range(self.world_size))
+        self.form(mode)
+
+    def _start_controller(self) -> None:
+        self._controller = self.launcher.controller(lambda status: self._lost("controller", status))
+        self.transport = IppTransport(self.folder.path, COME_UP_TIMEOUT_S)
+        self.feed = Feed(self.folder.path, self.seats, self.transport)
+        self._start_store()
+
+    def _start_store(self) -> None:
+        pid, port = self.launcher.store(lambda status: self._lost("store", status))
+        self._store = (pid, port)
+
+    def start_ranks(self, ranks: Sequence[int] | range) -> None:
+        """Start these ranks and wait until they can be reached."""
+        for rank in ranks:
+            seat = self.seats[rank]
+            seat.exit_code = None
+            env = {
+                **seat.env, "LABKIT_RANK": str(rank), "LABKIT_WORLD_SIZE": str(self.world_size),
+                "LABKIT_RUN_DIR": str(self.folder.path), "LABKIT_BACKEND": self.backend, "LABKIT_DEVICE": seat.device,
+                "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.world_size),
+            }  # fmt: skip
+            # the exit may be told before `pid` is known here, so the seat is told apart by a token
+            token = object()
+            seat.token = token
+            seat.pid = self.launcher.rank(rank, env, lambda status, rank=rank, token=token: self._rank_ended(rank, token, status))
+        self.transport.wait_for_ranks(list(ranks), COME_UP_TIMEOUT_S)
+
+    def form(self, mode: str) -> float:
+        """Form the next generation on all ranks; the value of the check all-reduce. RankError if it fails."""
+        if self._store[0] == 0:
+            self._start_store()
+        self.generation += 1
+        payload = {
+            "generation": self.generation, "host": "127.0.0.1", "port": self._store[1],
+            "timeout_s": self.group_timeout_s, "mode": mode,
+        }  # fmt: skip
+        pendings = [self.transport.request(rank, "form", payload) for rank in range(self.world_size)]
+        end = time.monotonic() + FORM_TIMEOUT_S
+        values = []
+        for pending in pendings:
+            try:
+                outcome = pending.future.result(max(0.0, end - time.monotonic())).outcome
+            except TimeoutError:
+                late = [p.rank for p in pendings if not p.done]
+                raise DeadlineExceeded(
+                    f"{join_ranks(late)} did not join generation {self.generation}", hint="`labkit doctor`", ranks=late
+                ) from None
+            if not outcome.ok:
+                raise RankError(f"rank {pending.rank} could not join: {outcome.error}", hint="`labkit doctor`", ranks=[pending.rank])
+            values.append(outcome.value["value"])
+        expected = self.world_size * (self.world_size + 1) / 2
+        if values != [expected] * self.world_size:
+            raise RankError(f"the check all-reduce gave {values}, not {expected:g}", hint="`labkit doctor`", ranks=[])
+        return expected
+
+    # ---- endings
+    def _rank_ended(self, rank: int, token: object, status: int) -> None:
+        seat = self.seats[rank]
+        if seat.token is not token:
+            return
+        with self._ended:
+            seat.exit_code = status
+            self._ended.notify_all()
+        self.folder.forget(seat.pid)
+        if not self._stopping and self.transport is not None:
+            self.transport.rank_gone(rank)
+
+    def _lost(self, what: str, status: int) -> None:
+        if what == "store":
+            self._store = (0, 0)
+        else:
+            self._controller = 0
+
+    def end_ranks(self, ranks: Sequence[int], timeout_s: float = 5.0) -> None:
+        """Kill ranks by their recorded pids and wait until they and their ids are gone."""
+        for rank in ranks:
+            if self.seats[rank].exit_code is None:
+                kill(self.seats[rank].pid)
+        end = time.monotonic() + timeout_s
+        with self._ended:
+            while any(self.seats[rank].exit_code is None for rank in ranks):
+                if not self._ended.wait(max(0.0, end - time.monotonic())):
+                    raise DeadlineExceeded(f"{join_ranks(ranks)} did not end", hint="`labkit stop`", ranks=list(ranks))
+        for rank in ranks:
+            self.transport.rank_gone(rank)
+        for rank in ranks:
+            self.transport.wait_gone(rank, timeout_s)
+
+    def fired(self, rank: int) -> int:
+        """How many faults have fired in this rank's life, by its beacon."""
+        state = read_ring(self.folder.path / self.seats[rank].beacon)
+        return state.fired if state is not None and state.pid == self.seats[rank].pid else 0
+
+    def restart(self) -> None:
+        """A new controller, store and ranks; the last rung."""
+        self._end_all()
+        for name in ("client", "engine"):
+            (self.folder.path / "security" / f"ipcontroller-{name}.json").unlink(missing_ok=True)
+        self._start_controller()
+        self.start_ranks(range(self.world_size))
+
+    def _end_all(self) -> None:
+        self._stopping = True
+        try:
+            if self.transport is not None:
+                self.transport.close()
+            for seat in self.seats:
+                if seat.pid and seat.exit_code is None:
+                    kill(seat.pid)
+            for pid in (self._controller, self._store[0]):
+                if pid:
+                    kill(pid)
+        finally:
+            self._stopping = False
+
+    def stop(self) -> None:
+        """End everything and remove the folder. Called in a fork of the kernel it does nothing."""
+        self._end_all()
+        self.launcher.close()
+        self.folder.remove()
+
+
+def seat_environment(rank: int, world_size: int, backend: str) -> dict[str, str]:
+    """What every rank's environment says besides its identity.
+
+    Threads: ranks share the cores. Gloo: stay on loopback unless the user has named an interface.
+    """
+    env = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // world_size)))}
+    if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
+        env["GLOO_SOCKET_IFNAME"] = "lo"
+    return env
+
+

@@ -1,0 +1,54 @@
+"""A fault at work in a world: armed on a rank, watched, and taken out again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..faults import Fault
+from ..wire import CellResult, Injection
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+class ActiveInjection:
+    """What `world.inject` returns: armed already; as a context manager, taken out at the end of the block."""
+
+    def __init__(self, world: World, fault: Fault, rank: int, params: dict[str, Any], fired_before: int) -> None:
+        self._world, self._fault, self._rank, self._params = world, fault, rank, params
+        self._fired_before = fired_before
+        self._fired = 0
+        self._verdict = ""
+        self._active = True
+
+    @property
+    def record(self) -> Injection:
+        """The injection as it stands: how often it has fired, and which verdict named it."""
+        expectation = self._fault.expect[self._world.mode]
+        return Injection(
+            fault=self._fault.name, rank=self._rank, title=self._fault.title, params=self._params, fired=self._count(),
+            expected=expectation.codes, ending=expectation.ending, verdict=self._verdict, active=self._active,
+        )  # fmt: skip
+
+    def _count(self) -> int:
+        if self._active:
+            self._fired = max(self._fired, self._world._fired(self._rank) - self._fired_before)
+        return self._fired
+
+    def observe(self, result: CellResult) -> None:
+        """A cell has ended: note whether the fault fired in it and what was said of it."""
+        if self._active and self._count() and not self._verdict and result.diagnosis and result.diagnosis.verdict:
+            self._verdict = result.diagnosis.verdict.code
+
+    def remove(self) -> None:
+        """Take the fault out, if the rank can take a request."""
+        if self._active:
+            self._count()
+            self._active = False
+            self._world._disarm(self._rank)
+
+    def __enter__(self) -> ActiveInjection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()

@@ -1,0 +1,139 @@
+"""Performs what the recovery state machine says, and reports what was kept and what was lost."""
+
+from __future__ import annotations
+
+import signal
+import time
+from concurrent.futures import wait
+from typing import Any
+
+from ..errors import LabkitError, RecoveryError, join_ranks
+from ..recovery import (
+    Assessed,
+    Continue,
+    Event,
+    Finish,
+    Form,
+    FormEnded,
+    GiveUp,
+    Instruction,
+    Ladder,
+    RankState,
+    Release,
+    ReleaseEnded,
+    Replace,
+    ReplaceEnded,
+    Restart,
+)
+from ..wire import RecoveryReport
+from . import host
+from .cluster import Cluster
+from .transport import Pending
+
+PROBE_S = 0.2
+
+
+class _Climb:
+    """One recovery under way."""
+
+    def __init__(self, cluster: Cluster, pending: dict[int, Pending], mode: str) -> None:
+        self.cluster, self.pending, self.mode = cluster, pending, mode
+        self.steps: list[str] = []
+        self.check = ""
+
+    def assess(self, broken: bool, force: bool) -> Assessed:
+        """Every rank's process, whether it is busy, and whether its control thread answers."""
+        states = [host.process_state(seat.pid) if seat.exit_code is None else "dead" for seat in self.cluster.seats]
+        asked = {
+            rank: self.cluster.transport.control(rank, "state", {"stack": False})
+            for rank, state in enumerate(states)
+            if state == "running"
+        }
+        wait(asked.values(), timeout=PROBE_S)
+        ranks = tuple(
+            RankState(rank, state, self._busy(rank), rank not in asked or _answered(asked[rank])) for rank, state in enumerate(states)
+        )
+        return Assessed(ranks, broken, force)
+
+    def _busy(self, rank: int) -> bool:
+        return rank in self.pending and not self.pending[rank].done
+
+    def perform(self, instruction: Instruction) -> Event | None:
+        """Do one instruction; the event it ends in, if it has one."""
+        match instruction:
+            case Continue(ranks):
+                for rank in ranks:
+                    host.send(self.cluster.seats[rank].pid, signal.SIGCONT)
+                self.steps.append(f"let {join_ranks(ranks)} go on (SIGCONT)")
+                return None
+            case Release(ranks, wait_s):
+                return self._release(ranks, wait_s)
+            case Replace(ranks):
+                return self._try(lambda: self._replace(ranks), ReplaceEnded)
+            case Restart():
+                self.steps.append("started controller, store and all ranks anew")
+                self.cluster.restart()
+                return None
+            case Form():
+                return self._try(self._form, FormEnded)
+            case GiveUp(reason):
+                raise RecoveryError(f"the world could not be brought back: {reason}", hint="world.stop(), then `labkit doctor`")
+        raise AssertionError(instruction)
+
+    def _release(self, ranks: tuple[int, ...], wait_s: float) -> ReleaseEnded:
+        for rank in ranks:
+            self.cluster.transport.control(rank, "release", {})
+        wait([self.pending[rank].future for rank in ranks if rank in self.pending], timeout=wait_s)
+        stuck = tuple(rank for rank in ranks if self._busy(rank))
+        free = tuple(rank for rank in ranks if rank not in stuck)
+        if free:
+            self.steps.append(f"freed {join_ranks(free)}: waits cut, code interrupted, variables kept")
+        return ReleaseEnded(free, stuck)
+
+    def _replace(self, ranks: tuple[int, ...]) -> None:
+        self.cluster.end_ranks(ranks)
+        self.cluster.start_ranks(ranks)
+        self.steps.append(f"replaced {join_ranks(ranks)} by a new process{'' if len(ranks) == 1 else ' each'}")
+
+    def _form(self) -> None:
+        value = self.cluster.form(self.mode)
+        self.check = f"all-reduce of rank + 1 gives {value:g} on all {self.cluster.world_size} ranks"
+        self.steps.append(f"formed generation {self.cluster.generation}")
+
+    def _try(self, work: Any, ended: Any) -> Event:
+        try:
+            work()
+        except LabkitError as error:
+            self.steps.append(f"that failed: {error.what}")
+            event: Event = ended(ok=False, reason=error.what)
+            return event
+        success: Event = ended(ok=True)
+        return success
+
+
+def climb(
+    cluster: Cluster, pending: dict[int, Pending], names: dict[int, tuple[str, ...]], *, mode: str, broken: bool, force: bool
+) -> RecoveryReport:
+    """Recover the world; RecoveryError if nothing helps."""
+    started = time.monotonic()
+    climbing = _Climb(cluster, pending, mode)
+    ladder = Ladder(cluster.world_size)
+    todo = list(ladder.handle(climbing.assess(broken, force)))
+    while todo:
+        instruction = todo.pop(0)
+        if isinstance(instruction, Finish):
+            break
+        event = climbing.perform(instruction)
+        if event is not None:
+            todo = list(ladder.handle(event))
+    replaced = tuple(sorted(ladder.replaced))
+    return RecoveryReport(
+        rung=ladder.rung, generation=cluster.generation, freed=tuple(sorted(ladder.freed)), replaced=replaced,
+        kept={str(rank): names.get(rank, ()) for rank in range(cluster.world_size) if rank not in replaced},
+        lost={str(rank): names.get(rank, ()) for rank in replaced},
+        steps=tuple(climbing.steps), check=climbing.check, elapsed_s=time.monotonic() - started,
+    )  # fmt: skip
+
+
+def _answered(future: Any) -> bool:
+    return future.done() and future.exception() is None

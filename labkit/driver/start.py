@@ -1,0 +1,178 @@
+"""Starts a world: decides ranks, devices, backend and launcher, checks that there is room, and brings it up."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from ..errors import NotEnoughDevices, NotEnoughMemory, UsageError, WorldMismatch
+from ..registry import unknown
+from ..units import format_bytes
+from .cluster import Cluster, seat_environment
+from .current import HOLDER
+from .devices import RANK_BYTES, Gpu, find_gpus, free_memory_bytes
+from .feed import Seat
+from .launch import ForkLauncher, Launcher, ProcessLauncher
+from .rundir import RunDir
+from .world import DEADLINE_S, World
+
+MAX_RANKS = 256
+DEFAULT_CPU_RANKS = 4
+BACKENDS = ("auto", "gloo", "nccl")
+LAUNCHERS = ("auto", "fork", "subprocess")
+GROUP_TIMEOUT_S = 120.0
+
+
+def start(
+    ranks: int | None = None,
+    backend: str = "auto",
+    *,
+    mode: str = "raw",
+    launcher: str = "auto",
+    share_gpu: bool = False,
+    deadline_s: float = DEADLINE_S,
+    group_timeout_s: float = GROUP_TIMEOUT_S,
+) -> World:
+    """Start a world of live ranks, or give the one that runs.
+
+    `ranks`: one per GPU, or 4 where there is none. `backend`: nccl where each rank has its own GPU, else
+    gloo. LABKIT_RANKS and LABKIT_BACKEND override both. `mode`: "raw" only watches, "safe" turns a
+    collective that does not match into an error. `share_gpu`: several nccl ranks on one GPU.
+    Raises NotEnoughDevices, NotEnoughMemory, WorldMismatch, StartError.
+    """
+    ranks, backend = _overridden(ranks, backend)
+    _check(ranks, backend, mode, launcher)
+    running = HOLDER.world
+    if running is not None:
+        return _same(running, ranks, backend, mode)
+    began = time.monotonic()
+    gpus = find_gpus() if backend != "gloo" else []
+    num_ranks = ranks if ranks is not None else len(gpus) or DEFAULT_CPU_RANKS
+    chosen = choose_backend(backend, num_ranks, gpus, share_gpu)
+    _room_for(num_ranks)
+    world = World(
+        _up(num_ranks, chosen, gpus, launcher, mode, group_timeout_s), mode=mode, deadline_s=deadline_s,
+        started_in_s=time.monotonic() - began,
+    )  # fmt: skip
+    HOLDER.world = world
+    return world
+
+
+def _overridden(ranks: int | None, backend: str) -> tuple[int | None, str]:
+    text = os.environ.get("LABKIT_RANKS", "").strip()
+    if text:
+        if not text.isdigit():
+            raise UsageError(f"LABKIT_RANKS is {text!r}", hint="set it to a number such as 4, or unset it")
+        ranks = int(text)
+    return ranks, os.environ.get("LABKIT_BACKEND", "").strip() or backend
+
+
+def _check(ranks: int | None, backend: str, mode: str, launcher: str) -> None:
+    if backend not in BACKENDS:
+        raise unknown("backend", backend, BACKENDS)
+    if mode not in ("raw", "safe"):
+        raise unknown("mode", mode, ("raw", "safe"))
+    if launcher not in LAUNCHERS:
+        raise unknown("launcher", launcher, LAUNCHERS)
+    if ranks is None:
+        return
+    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+        raise UsageError(f"a world of {ranks!r} ranks can't be", hint="give a whole number from 1, for example ranks=4")
+    if ranks > MAX_RANKS:
+        raise UsageError(f"{ranks} ranks are too many for one machine", hint=f"give at most {MAX_RANKS}", ranks=ranks)
+
+
+def _same(running: World, ranks: int | None, backend: str, mode: str) -> World:
+    """The running world, if it is what was asked for."""
+    differs = []
+    if ranks is not None and ranks != running.world_size:
+        differs.append(f"{running.world_size} ranks, not {ranks}")
+    if backend not in ("auto", running.backend):
+        differs.append(f"{running.backend}, not {backend}")
+    if mode != running.mode and mode != "raw":
+        differs.append(f"{running.mode} mode, not {mode}")
+    if differs:
+        raise WorldMismatch(
+            f"a world is running with {' and '.join(differs)}",
+            hint="world.stop() ends it" + ("; world.set_mode changes the mode" if "mode" in differs[-1] else ""),
+        )
+    return running
+
+
+def choose_backend(backend: str, num_ranks: int, gpus: list[Gpu], share_gpu: bool) -> str:
+    """nccl if each rank has its own GPU (or may share one), else gloo; NotEnoughDevices if nccl can't be.
+
+    >>> choose_backend("auto", 4, [], False)
+    'gloo'
+    """
+    if backend == "gloo" or (backend == "auto" and (not gpus or (num_ranks > len(gpus) and not share_gpu))):
+        return "gloo"
+    if not gpus:
+        raise NotEnoughDevices(
+            "nccl needs a GPU and none is visible", hint='use backend="gloo", or see `labkit doctor`', ranks=num_ranks, devices=0
+        )
+    if num_ranks > len(gpus) and not share_gpu:
+        raise NotEnoughDevices(
+            f"{num_ranks} ranks on {len(gpus)} GPU{'s' if len(gpus) > 1 else ''} with nccl",
+            hint=f'give ranks={len(gpus)}, or backend="gloo", or share_gpu=True for several ranks on one GPU',
+            ranks=num_ranks,
+            devices=len(gpus),
+        )
+    return "nccl"
+
+
+def _room_for(num_ranks: int) -> None:
+    needed, free = num_ranks * RANK_BYTES, free_memory_bytes()
+    if needed > free:
+        fits = max(1, free // RANK_BYTES)
+        raise NotEnoughMemory(
+            f"{num_ranks} ranks need about {format_bytes(needed)} and {format_bytes(free)} are free",
+            hint=f"give at most ranks={fits}",
+            needed_bytes=needed,
+            free_bytes=free,
+        )
+
+
+def make_seats(num_ranks: int, backend: str, gpus: list[Gpu]) -> list[Seat]:
+    """One seat per rank: its device and its environment; ranks go round the GPUs if they share."""
+    seats = []
+    for rank in range(num_ranks):
+        env = seat_environment(rank, num_ranks, backend)
+        device = "cpu"
+        if backend == "nccl":
+            env["CUDA_VISIBLE_DEVICES"] = gpus[rank % len(gpus)].visible
+            env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # an error must not abort the engine: it is evidence
+            if num_ranks > len(gpus):
+                env.update(NCCL_MULTI_RANK_GPU_ENABLE="1", NCCL_NVLS_ENABLE="0", NCCL_MAX_CTAS="2")
+            device = "cuda:0"
+        seats.append(Seat(rank, device=device, env=env))
+    return seats
+
+
+def _up(num_ranks: int, backend: str, gpus: list[Gpu], launcher: str, mode: str, group_timeout_s: float) -> Cluster:
+    folder = RunDir.create()
+    cluster: Cluster | None = None
+    try:
+        cluster = Cluster(
+            folder, _launcher(launcher, folder), make_seats(num_ranks, backend, gpus), backend=backend, group_timeout_s=group_timeout_s
+        )
+        cluster.start(mode)
+    except BaseException:
+        if cluster is not None:
+            cluster.stop()
+        else:
+            folder.remove()
+        raise
+    return cluster
+
+
+def _launcher(name: str, folder: RunDir) -> Launcher:
+    if name == "subprocess" or (name == "auto" and not can_fork()):
+        return ProcessLauncher(folder)
+    return ForkLauncher(HOLDER.server(), folder)
+
+
+def can_fork() -> bool:
+    """Whether the fork server may be used: Linux has the calls it rests on."""
+    return sys.platform.startswith("linux") and hasattr(os, "fork")

@@ -1,0 +1,453 @@
+"""The world: the set of ranks that a notebook holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from ..diagnosis import judge
+from ..errors import DeadlineExceeded, RankBusy, RankDead, RankRaised, UsageError, join_ranks
+from ..faults import FAULTS
+from ..registry import unknown
+from ..wire import (
+    CellResult,
+    Diagnosis,
+    Evidence,
+    Injection,
+    OpResult,
+    Outcome,
+    RankCard,
+    RecoveryReport,
+    TensorTable,
+    Verdict,
+    WorldStatus,
+    from_plain,
+)
+from . import cells, host
+from .cluster import Cluster
+from .injection import ActiveInjection
+from .ladder import climb
+from .transport import OnOutput, Pending
+
+DEADLINE_S = 10.0
+SLACK_S = 5.0
+_BROKEN_WORDS = (
+    "Connection closed", "Connection reset", "caused pair closure", "Timed out waiting", "Broken pipe",
+    "NCCL", "Connection refused", "Read error", "Write error",
+)  # fmt: skip
+
+
+class World:
+    """Live ranks, one ipyparallel engine each: run, inject, diagnose, recover, stop.
+
+    >>> world = labkit.start(ranks=4)                                    # doctest: +SKIP
+    >>> world.run_cell("x = torch.ones(4); dist.all_reduce(x); x")       # doctest: +SKIP
+    """
+
+    def __init__(self, cluster: Cluster, *, mode: str, deadline_s: float, started_in_s: float = 0.0) -> None:
+        self._cluster = cluster
+        self.mode, self.deadline_s, self.started_in_s = mode, deadline_s, started_in_s
+        self.broken = ""
+        self.cell = 0
+        self.last: CellResult | None = None
+        self._targets: tuple[int, ...] = ()
+        self._sources: dict[int, str] = {}
+        self._pending: dict[int, Pending] = {}
+        self._names: dict[int, tuple[str, ...]] = {}
+        self._injections: list[ActiveInjection] = []
+        self.stopped = False
+
+    # ---- what it is
+    @property
+    def world_size(self) -> int:
+        return self._cluster.world_size
+
+    @property
+    def backend(self) -> str:
+        return self._cluster.backend
+
+    @property
+    def generation(self) -> int:
+        return self._cluster.generation
+
+    @property
+    def injections(self) -> list[Injection]:
+        """The faults that are armed or have fired, oldest first."""
+        return [active.record for active in self._injections]
+
+    def __repr__(self) -> str:
+        state = "stopped" if self.stopped else f"generation {self.generation}, {self.mode} mode"
+        return f"World({self.world_size} ranks, {self.backend}, {state})"
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # ---- running
+    def run_cell(
+        self,
+        code: str,
+        ranks: Sequence[int] | int | None = None,
+        *,
+        deadline_s: float | None = None,
+        on_output: OnOutput | None = None,
+        cell: int = 0,
+    ) -> CellResult:
+        """Run `code` on ranks, all of them unless `ranks` says which.
+
+        The cell ends when every rank has answered, at `deadline_s`, or as soon as it is certain that it
+        can't end; then the result carries a diagnosis, and the ranks stay as they are until `recover`.
+        Raises RankBusy or RankDead if a rank can't take a cell.
+        """
+        targets = self._ready(ranks)
+        limit = _deadline(self.deadline_s if deadline_s is None else deadline_s)
+        started = time.monotonic()
+        self.cell = max(self.cell + 1, cell)
+        self._targets, self._sources[self.cell] = targets, code
+        counts = self._cluster.feed.beats()
+        pendings = [self._send(rank, "cell", {"code": code, "cell": self.cell}, on_output=on_output) for rank in targets]
+        watch = cells.Watch(self._cluster.feed.beats, self.diagnose, limit)
+        recovery = None
+        try:
+            diagnosis = cells.run(pendings, watch)
+            if diagnosis is not None and self.mode == "safe":
+                diagnosis = self._refuse(pendings, diagnosis)
+            status = "late"
+        except KeyboardInterrupt:
+            diagnosis, recovery, status = self.diagnose(), self.interrupt(), "interrupted"
+        if diagnosis is None and self._cluster.feed.beats() != counts:
+            diagnosis = self._after(pendings)
+        result = CellResult(
+            self.cell, cells.outcomes(pendings, status), diagnosis if diagnosis and not diagnosis.healthy else None,
+            recovery, time.monotonic() - started,
+        )  # fmt: skip
+        self._note(result)
+        return result
+
+    def _send(
+        self, rank: int, op: str, payload: dict[str, Any], *, buffers: Sequence[bytes] = (), on_output: OnOutput | None = None
+    ) -> Pending:
+        pending = self._cluster.transport.request(rank, op, payload, buffers=buffers, on_output=on_output)
+        self._pending[rank] = pending
+        return pending
+
+    def _after(self, pendings: Sequence[Pending]) -> Diagnosis | None:
+        """A cell that ended by itself: were its calls as they should be? No rank is asked, so it is quick."""
+        evidence = self._cluster.feed.look(self._evidence(), ask=False, sources=self._source)
+        errors = {pending.rank: pending.future.result().outcome.error for pending in pendings}
+        views = tuple(
+            view if errors.get(view.rank) is None else _with_error(view, errors[view.rank]) for view in evidence.ranks
+        )
+        return self._judge(_with_ranks(evidence, views))
+
+    def _refuse(self, pendings: Sequence[Pending], diagnosis: Diagnosis) -> Diagnosis:
+        """Safe mode: whoever waits for a rank that will not come is told so and raises; nothing stays stuck."""
+        verdict = diagnosis.verdict
+        if verdict is None:
+            return diagnosis
+        for pending in pendings:
+            if not pending.done:
+                self._cluster.transport.control(pending.rank, "refuse", {"reason": verdict.sentence})
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end and not all(pending.done for pending in pendings):
+            time.sleep(0.005)
+        return diagnosis
+
+    def _note(self, result: CellResult) -> None:
+        """Remember what later calls need: the result, the ranks' variables, whether the groups still work."""
+        self.last = result
+        for rank, pending in self._pending.items():
+            if pending.done and pending.future.result().names:
+                self._names[rank] = pending.future.result().names
+        for outcome in result.outcomes:
+            text = str(outcome.error or "")
+            if outcome.status in ("dead", "late") or any(word in text for word in _BROKEN_WORDS):
+                self.broken = self.broken or f"since cell {result.cell}"
+        for active in self._injections:
+            active.observe(result)
+
+    def run(self, op: str, ranks: Sequence[int] | int | None = None, *, deadline_s: float | None = None, **payload: Any) -> OpResult:
+        """Run a rank op by name ("ping", "all_reduce", ...); its plain values, by rank.
+
+        Raises RankRaised with the rank's own message if the op fails there.
+        """
+        return self._run(op, payload, ranks, deadline_s)[0]
+
+    def _run(
+        self,
+        op: str,
+        payload: dict[str, Any],
+        ranks: Sequence[int] | int | None = None,
+        deadline_s: float | None = None,
+        buffers: Sequence[bytes] = (),
+    ) -> tuple[OpResult, list[list[bytes]]]:
+        targets = self._ready(ranks)
+        limit = _deadline(self.deadline_s if deadline_s is None else deadline_s)
+        started = time.monotonic()
+        pendings = [self._send(rank, op, payload, buffers=buffers) for rank in targets]
+        for pending in pendings:
+            left = max(0.0, limit - (time.monotonic() - started))
+            try:
+                pending.future.result(left)
+            except TimeoutError:
+                late = [p.rank for p in pendings if not p.done]
+                self.broken = self.broken or f"since {op}"
+                raise DeadlineExceeded(
+                    f"{join_ranks(late)} did not finish {op} in {limit:g} s",
+                    hint="world.diagnose() says why; world.recover() brings the ranks back",
+                    ranks=late,
+                ) from None
+        outcomes = tuple(pending.future.result().outcome for pending in pendings)
+        _raise_first(op, outcomes)
+        return OpResult(op, outcomes, time.monotonic() - started), [p.future.result().buffers for p in pendings]
+
+    # ---- variables
+    def tensors(self, name: str, limit: int = 64) -> TensorTable:
+        """A variable of all ranks as rank x element, before and after the last collective it entered."""
+        result, _ = self._run("sample", {"name": name, "limit": limit})
+        samples, missing, known = [], [], set()
+        for outcome in result.outcomes:
+            if isinstance(outcome.value, dict):
+                missing.append(outcome.rank)
+                known |= set(outcome.value["missing"])
+            else:
+                samples.append(outcome.value)
+        if not samples:
+            raise unknown("variable", name, known)
+        return TensorTable(name, tuple(samples), tuple(missing))
+
+    def pull(self, name: str, ranks: Sequence[int] | int | None = None, limit_bytes: int = 256 * 2**20) -> dict[int, Any]:
+        """A variable's value by rank: numbers as numpy arrays, plain values as they are, others as text."""
+        result, parts = self._run("pull", {"name": name, "limit_bytes": limit_bytes}, ranks, deadline_s=max(self.deadline_s, 60.0))
+        return {
+            outcome.rank: _unpack(outcome.value, buffers) for outcome, buffers in zip(result.outcomes, parts, strict=True)
+        }
+
+    def push(self, ranks: Sequence[int] | int | None = None, **values: Any) -> None:
+        """Set variables on ranks: numbers become tensors on the rank's device, plain values stay as they are."""
+        plain, arrays, buffers = _pack(values)
+        self._run("push", {"values": plain, "arrays": arrays}, ranks, deadline_s=max(self.deadline_s, 60.0), buffers=buffers)
+
+    # ---- seeing
+    def status(self) -> WorldStatus:
+        """Every rank's card: what it is at, right now."""
+        evidence = self._cluster.feed.look(self._evidence())
+        cards = tuple(self._card(view) for view in evidence.ranks)
+        note = f"the groups are broken {self.broken}; world.recover() forms new ones" if self.broken else ""
+        return WorldStatus(
+            self.world_size, self.backend, self.mode, self.generation, self._cluster.launcher.name, cards, self.started_in_s, note
+        )
+
+    def _card(self, view: Any) -> RankCard:
+        seat = self._cluster.seats[view.rank]
+        state, detail = _describe(view)
+        return RankCard(view.rank, view.pid, seat.device, self.backend, state, detail, memory_bytes=host.memory_bytes(view.pid))
+
+    def diagnose(self) -> Diagnosis:
+        """Who did what, where, and how to mend it; healthy if nothing is wrong."""
+        started = time.monotonic()
+        evidence = self._cluster.feed.look(self._evidence(), sources=self._source)
+        diagnosis = self._judge(evidence, started)
+        if diagnosis.healthy and self.last is not None and self.last.diagnosis is not None and self.broken:
+            return self.last.diagnosis  # what was seen when it broke; the ranks have moved on since
+        return diagnosis
+
+    def _judge(self, evidence: Evidence, started_s: float | None = None) -> Diagnosis:
+        started = time.monotonic() if started_s is None else started_s
+        return Diagnosis(judge(evidence), evidence, time.monotonic() - started)
+
+    def _evidence(self) -> Evidence:
+        return Evidence(
+            self.world_size, self.backend, self.mode, self.generation, self.cell, self._targets or tuple(range(self.world_size))
+        )
+
+    def _source(self, cell: int) -> str:
+        return self._sources.get(cell, "")
+
+    # ---- breaking
+    def inject(self, fault: str, rank: int, **params: Any) -> ActiveInjection:
+        """Arm a fault on a rank: it fires in the next cell. As a context manager it is taken out at the end."""
+        spec = FAULTS[fault]
+        checked = spec.check(params)
+        (target,) = self._ready(rank)
+        self._run("arm", {"fault": fault, "params": checked}, target)
+        active = ActiveInjection(self, spec, target, checked, self._fired(target))
+        self._injections.append(active)
+        return active
+
+    def try_fault(self, fault: str, rank: int | None = None, *, deadline_s: float | None = None, **params: Any) -> CellResult:
+        """Arm a fault (on the last rank unless `rank` says which) and run its own demonstration cell."""
+        target = self.world_size - 1 if rank is None else rank
+        with self.inject(fault, target, **params):
+            return self.run_cell(FAULTS[fault].demo, deadline_s=deadline_s)
+
+    def _fired(self, rank: int) -> int:
+        return self._cluster.fired(rank)
+
+    def _disarm(self, rank: int) -> None:
+        """Take faults out of a rank that can take a request; one that can't is disarmed by recovery."""
+        pending = self._pending.get(rank)
+        if self._cluster.seats[rank].exit_code is None and (pending is None or pending.done):
+            self._run("disarm", {}, rank)
+
+    # ---- mending
+    def recover(self, *, force: bool = False) -> RecoveryReport:
+        """Bring every rank back: softly if possible, else by replacing those that can't be freed.
+
+        Raises RecoveryError if even a new cluster does not work.
+        """
+        self._alive()
+        report = climb(self._cluster, self._pending, self._names, mode=self.mode, broken=bool(self.broken), force=force)
+        self.broken = ""
+        self._pending.clear()
+        for rank in report.replaced:
+            self._names.pop(rank, None)
+        if report.rung != "none":
+            self._injections.clear()
+        return report
+
+    def interrupt(self) -> RecoveryReport:
+        """What the square button does: free the ranks, not only the cell."""
+        return self.recover(force=True)
+
+    def set_mode(self, mode: str) -> None:
+        """ "safe": a collective that does not match becomes an error on every rank; "raw": the real ending comes."""
+        if mode not in ("safe", "raw"):
+            raise unknown("mode", mode, ("raw", "safe"))
+        self._run("mode", {"mode": mode})
+        self.mode = mode
+
+    def stop(self) -> None:
+        """End every rank, the controller and the store; a second call does nothing."""
+        if not self.stopped:
+            self.stopped = True
+            self._cluster.stop()
+            from .current import HOLDER
+
+            if HOLDER.world is self:
+                HOLDER.world = None
+
+    # ---- checks before a request
+    def _alive(self) -> None:
+        if self.stopped:
+            raise UsageError("this world is stopped", hint="start a new one with labkit.start()")
+
+    def _ready(self, ranks: Sequence[int] | int | None) -> tuple[int, ...]:
+        """The ranks a request may go to; an error for those that are not there, dead, or busy."""
+        self._alive()
+        targets = _targets(ranks, self.world_size)
+        dead = [rank for rank in targets if self._cluster.seats[rank].exit_code is not None]
+        if dead:
+            raise RankDead(
+                f"{join_ranks(dead)} {'is' if len(dead) == 1 else 'are'} gone", hint="world.recover() replaces them", ranks=dead
+            )
+        busy = [rank for rank in targets if rank in self._pending and not self._pending[rank].done]
+        if busy:
+            raise RankBusy(
+                f"{join_ranks(busy)} still {'runs' if len(busy) == 1 else 'run'} cell {self.cell}",
+                hint="world.diagnose() says why; world.recover() brings them back",
+                ranks=busy,
+            )
+        return targets
+
+
+def _targets(ranks: Sequence[int] | int | None, world_size: int) -> tuple[int, ...]:
+    if ranks is None:
+        return tuple(range(world_size))
+    chosen = (ranks,) if isinstance(ranks, int) else tuple(ranks)
+    wrong = [rank for rank in chosen if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < world_size]
+    if wrong or not chosen:
+        there = "rank 0" if world_size == 1 else f"ranks 0-{world_size - 1}"
+        what = f"no rank {wrong[0]}" if wrong else "no rank was named"
+        raise UsageError(what, hint=f"this world has {there}", ranks=tuple(wrong))
+    return tuple(sorted(set(chosen)))
+
+
+def _deadline(seconds: float) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= 86400:
+        raise UsageError(f"a deadline of {seconds!r} makes no sense", hint="give seconds, for example deadline_s=10")
+    return float(seconds)
+
+
+def _raise_first(op: str, outcomes: Sequence[Outcome]) -> None:
+    failed = [outcome for outcome in outcomes if not outcome.ok]
+    if not failed:
+        return
+    first = failed[0]
+    if first.status == "dead":
+        raise RankDead(f"rank {first.rank} died in {op}", hint="world.recover() replaces it", ranks=[first.rank])
+    error = first.error
+    text = error.message if error is not None else first.status
+    if error is not None and error.type in ("UnknownName", "UsageError"):
+        raise UsageError(text, rank=first.rank)
+    raise RankRaised(
+        f"rank {first.rank}: {error.type + ': ' if error else ''}{text}", hint="see world.status()", ranks=[o.rank for o in failed]
+    )
+
+
+def _with_error(view: Any, error: Any) -> Any:
+    import dataclasses
+
+    return dataclasses.replace(view, error=error)
+
+
+def _with_ranks(evidence: Evidence, ranks: tuple[Any, ...]) -> Evidence:
+    import dataclasses
+
+    return dataclasses.replace(evidence, ranks=ranks)
+
+
+def _describe(view: Any) -> tuple[str, str]:
+    """A rank's state as a short phrase, and where."""
+    if view.process == "dead":
+        return "dead", f"exit code {view.exit_code}"
+    if view.process == "stopped":
+        return "stopped", "SIGSTOP"
+    waiting = view.waiting_in
+    if waiting is not None and view.activity != "idle":
+        waited = time.monotonic() - waiting.issued_s
+        return f"in {waiting}", f"{waiting.site}, for {waited:.1f} s" if waiting.site else f"for {waited:.1f} s"
+    if view.activity == "cell":
+        return f"running cell {view.cell}", str(view.line or "") if view.answers else "holds the interpreter lock"
+    return "idle", f"last cell raised {view.error.type}" if view.error else ""
+
+
+def _unpack(form: Any, buffers: list[bytes]) -> Any:
+    if form["kind"] == "array":
+        return numpy.frombuffer(buffers[0], dtype=numpy.dtype(form["dtype"])).reshape(form["shape"]).copy()
+    if form["kind"] == "plain":
+        return form["value"]
+    return f"{form['text']}{' ...' if form['cut'] else ''}"
+
+
+def _pack(values: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any], list[bytes]]:
+    import json
+
+    plain: dict[str, str] = {}
+    arrays: dict[str, Any] = {}
+    buffers: list[bytes] = []
+    for name, value in values.items():
+        if not name.isidentifier():
+            raise UsageError(f"{name!r} is not a variable name", hint="use letters, digits and _")
+        if hasattr(value, "detach"):
+            value = value.detach().cpu().numpy()
+        if isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
+            arrays[name] = {"dtype": value.dtype.str, "shape": list(value.shape)}
+            buffers.append(numpy.ascontiguousarray(value).tobytes())
+            continue
+        try:
+            plain[name] = json.dumps(value)
+        except (TypeError, ValueError):
+            raise UsageError(
+                f"{name} is a {type(value).__name__}, which does not travel",
+                hint="push numbers, text, lists or dicts, and make the rest in a rank cell",
+            ) from None
+    return plain, arrays, buffers
+
+
+__all__ = ["DEADLINE_S", "Verdict", "World", "from_plain"]
