@@ -1,0 +1,33 @@
+"""The judge: pure rules over evidence, who did what, where, and how to mend it.
+
+    judge(evidence) -> verdicts, the primary one first; none on a healthy world
+    RULES           -> the rules by code; each is one file in `rules/`
+
+No process, no clock and no torch in here: the same evidence always gives the same verdict, live, after
+the fact, or read back from a recording.
+"""
+
+from __future__ import annotations
+
+from ..wire import Evidence, Verdict
+from .align import align
+from .layout import Alignment
+from .rule import RULES, Rule
+
+__all__ = ["RULES", "Alignment", "Rule", "align", "judge"]
+
+_LATER = ("silent", "slow")  # wrong numbers and lost time come after what keeps the world from going on
+
+
+def judge(evidence: Evidence) -> tuple[Verdict, ...]:
+    """The verdicts on a world; several only where their causes are independent.
+
+    >>> from labkit.wire import RankView
+    >>> judge(Evidence(2, ranks=(RankView(0), RankView(1))))
+    ()
+    >>> judge(Evidence(2, ranks=(RankView(0), RankView(1, process="dead", exit_code=-9))))[0].code
+    'LK001'
+    """
+    world = align(evidence)
+    claims = [claim for rule in RULES.values() if (claim := rule.claim(world)) is not None]
+    return tuple(sorted(claims, key=lambda claim: (claim.ending in _LATER, claim.code)))

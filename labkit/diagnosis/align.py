@@ -1,0 +1,134 @@
+"""Evidence laid side by side, once per judgement: who issued which call, who waits for whom, where it first differs.
+
+Serves one need: every rule must see the same facts, and no two rules may claim them. So what is wrong
+is found here, as at most one `disagreement` (calls of one number differ), one `misstep` (a line of
+calls is the others' with a slip), or one `cause` (why those who wait will wait for good); the rules
+say it in words. Dead and stopped ranks stand apart: they are seen from outside and need no comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..ring import SLOTS
+from ..wire import Call, Evidence, RankView
+from .cause import find_cause
+from .layout import Alignment, Track, Wait
+from .mismatch import first_disagreement, first_misstep
+from .standing import Place, current_calls, live_wait, place
+
+
+def align(evidence: Evidence) -> Alignment:
+    """Lay the ranks' calls side by side and find what is wrong, if anything is."""
+    views = {view.rank: view for view in evidence.ranks}
+    calls = {rank: current_calls(view, evidence.generation) for rank, view in views.items()}
+    focus = _focus(evidence, views, calls)
+    places = _late_is_not_waiting({rank: place(view, calls[rank], evidence, focus) for rank, view in views.items()})
+    world = Alignment(evidence, focus, views, calls, places, _tracks(evidence, calls, focus))
+    world = replace(world, waits=_waits(world))
+    return _judged(world)
+
+
+def _focus(evidence: Evidence, views: Mapping[int, RankView], calls: Mapping[int, tuple[Call, ...]]) -> int:
+    """The cell in question: the newest, or the older one in which a rank still waits."""
+    found = [evidence.cell]
+    for rank, view in views.items():
+        if view.process not in ("dead", "stopped") and view.activity != "idle":
+            call = live_wait(view, calls[rank], evidence)
+            found += [call.cell] if call else []
+    return min(found)
+
+
+def _late_is_not_waiting(places: dict[int, Place]) -> dict[int, Place]:
+    """A rank that came when the others had already given up was busy, though its call failed too."""
+    cut = {rank: at.call for rank, at in places.items() if at.call and not at.live and at.call.state == "failed"}
+    for rank, call in cut.items():
+        mates = [o for other, o in cut.items() if other != rank and (o.group, o.seq) == (call.group, call.seq) and o.seq]
+        if any(0 < mate.returned_s <= call.issued_s for mate in mates):
+            places[rank] = Place("python")
+    return places
+
+
+def _tracks(evidence: Evidence, calls: Mapping[int, tuple[Call, ...]], focus: int) -> dict[str, Track]:
+    columns: dict[str, dict[int, dict[int, Call]]] = {}
+    members: dict[str, tuple[int, ...]] = {}
+    floors: dict[str, int] = {}
+    for rank, line in calls.items():
+        first: dict[str, int] = {}
+        for call in line:
+            if call.p2p:
+                continue
+            first.setdefault(call.group, call.seq)
+            columns.setdefault(call.group, {})
+            members[call.group] = call.group_ranks or members.get(call.group, ())
+            if call.cell >= focus:
+                columns[call.group].setdefault(call.seq, {})[rank] = call
+        if len(line) >= SLOTS:
+            for group, seq in first.items():
+                floors[group] = max(floors.get(group, 0), seq)
+    tracks = {}
+    for group, by_seq in columns.items():
+        seen = {seq: by_seq[seq] for seq in sorted(by_seq) if seq >= floors.get(group, 0)}
+        everyone = tuple(range(evidence.world_size)) if group == "world" else tuple(sorted(set().union(*by_seq.values())))
+        tracks[group] = Track(group, members[group] or everyone, seen)
+    return tracks
+
+
+def _waits(world: Alignment) -> dict[int, Wait]:
+    found = {}
+    for rank, at in world.places.items():
+        if at.call is not None and at.standing == "waiting":
+            absent = _no_partner(world, rank, at.call) if at.call.p2p else _not_come(world, at.call)
+            found[rank] = Wait(rank, at.call, absent, at.live)
+    return found
+
+
+def _not_come(world: Alignment, call: Call) -> tuple[int, ...]:
+    track = world.tracks[call.group]
+    column = track.columns.get(call.seq, {})
+    return tuple(r for r in track.members if r in world.views and not _came(world, r, column.get(r)))
+
+
+def _came(world: Alignment, rank: int, call: Call | None) -> bool:
+    if call is None:
+        return len(world.calls[rank]) >= SLOTS and world.standing(rank) == "python"  # it may have passed long ago
+    if call.state == "done":
+        return True
+    standing = world.standing(rank)
+    if standing in ("dead", "stopped") or (standing == "raised" and call.state == "failed"):
+        return False
+    return not (standing == "python" and call.state == "failed")
+
+
+def _no_partner(world: Alignment, rank: int, call: Call) -> tuple[int, ...]:
+    """The peer of a send or recv if it is not at the other end of it."""
+    others = tuple(r for r in world.views if r != rank)
+    peers = (call.root,) if call.root >= 0 else others
+    if any(_answers(world.calls.get(peer, ()), rank, call) for peer in peers):
+        return ()
+    if call.root < 0 and world.stand("python", "unbegun"):
+        return ()  # a recv from anyone is stuck only when nobody can still send
+    return tuple(peer for peer in peers if peer in world.views)
+
+
+def _answers(calls: tuple[Call, ...], rank: int, call: Call) -> bool:
+    sends = "send" in call.op
+    return any(
+        c.p2p and c.state in ("issued", "failed") and ("send" in c.op) != sends and c.root in (rank, -1) and c.group == call.group
+        for c in calls
+    )
+
+
+def _judged(world: Alignment) -> Alignment:
+    disagreement, misstep = first_disagreement(world), first_misstep(world)
+    if misstep and disagreement and (misstep.track.group != disagreement.track.group or misstep.seq > disagreement.seq):
+        misstep = None
+    if misstep and not (disagreement or world.over or world.stalled(tuple(world.waits))):
+        misstep = None  # the cell is still running: its line of calls is not complete
+    if misstep:
+        return replace(world, misstep=misstep)
+    if disagreement:
+        return replace(world, disagreement=disagreement)
+    cause, ranks, knot = find_cause(world)
+    return replace(world, cause=cause, ranks=ranks, knot=knot)

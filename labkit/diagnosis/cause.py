@@ -1,0 +1,132 @@
+"""Why ranks wait for good when all calls that were made agree: who is missing, and what it does instead."""
+
+from __future__ import annotations
+
+from ..wire import Call
+from .compare import SAME_LINE, by_majority, is_tie, site_key
+from .layout import STALL_S, Alignment, Cause, Track
+from .reading import in_loop
+
+LATE_S = 0.5
+LATE_TIMES = 4.0
+
+_Found = tuple[Cause, tuple[int, ...], tuple[int, ...]]
+_NOTHING: _Found = ("", (), ())
+
+
+def find_cause(world: Alignment) -> _Found:
+    """Why those who wait will wait for good; all who could be named by one standing, the surest standing first."""
+    waits = world.waits
+    everyone = tuple(waits)
+    missing = {rank for wait in waits.values() for rank in wait.absent}
+    blockers = missing - set(waits)
+    if any(world.standing(rank) in ("dead", "stopped") for rank in missing):
+        return _NOTHING
+    named = {s: tuple(sorted(r for r in blockers if world.standing(r) == s)) for s in ("raised", "unasked", "finished")}
+    if named["raised"]:
+        return "raised", named["raised"], everyone
+    if named["unasked"]:
+        return "unasked", named["unasked"], everyone
+    if named["finished"]:
+        return _left(world, named["finished"])
+    busy = tuple(sorted(r for r in blockers if world.standing(r) in ("python", "unbegun")))
+    if busy:
+        return _busy(world, busy)
+    if missing:
+        return _circle(world)
+    return _refused(world) if waits else _slow(world)
+
+
+def _busy(world: Alignment, ranks: tuple[int, ...]) -> _Found:
+    knot = tuple(wait.rank for wait in world.waits.values() if set(wait.absent) & set(ranks))
+    after_cut = any(not world.waits[rank].live for rank in knot)
+    still = tuple(rank for rank in ranks if after_cut or _quiet_s(world, rank) >= STALL_S)
+    return ("python", still, tuple(world.waits)) if still and world.stalled(knot) else _NOTHING
+
+
+def _quiet_s(world: Alignment, rank: int) -> float:
+    """Since a rank's last call."""
+    last = world.calls[rank][-1:]
+    return world.evidence.taken_s - max((max(call.issued_s, call.returned_s) for call in last), default=0.0)
+
+
+def _left(world: Alignment, gone: tuple[int, ...]) -> _Found:
+    left_by = [wait for wait in world.waits.values() if set(wait.absent) & set(gone)]
+    knot = tuple(wait.rank for wait in left_by if not wait.call.p2p)
+    if not knot:
+        ranks = tuple(wait.rank for wait in left_by)
+        return ("p2p", ranks, tuple(world.waits)) if world.stalled(ranks) else _NOTHING
+    call = world.waits[knot[0]].call
+    lone = len(knot) < len(gone) or (len(knot) == len(gone) and _repeats(world, knot[0], gone[0], call))
+    return ("extra", knot, gone) if lone else ("left", gone, tuple(world.waits))
+
+
+def _repeats(world: Alignment, rank: int, other: int, call: Call) -> bool:
+    """The call's line ran more often on `rank` than on `other`, and the source has no loop for it."""
+    if call.site is None or in_loop(world.evidence, call.site):
+        return False
+    counts = [sum(c.site == call.site for c in world.tracks[call.group].line(r)) for r in (rank, other)]
+    return counts[0] > 1 and counts[0] > counts[1]
+
+
+def _circle(world: Alignment) -> _Found:
+    """Everybody waits, and for each other."""
+    stuck = tuple(rank for rank, wait in world.waits.items() if wait.absent)
+    if not world.stalled(stuck):
+        return _NOTHING
+    p2p = tuple(rank for rank in stuck if world.waits[rank].call.p2p)
+    if p2p:
+        return "p2p", p2p, tuple(world.waits)
+    knots: dict[tuple[str, int], list[int]] = {}
+    for rank in stuck:
+        call = world.waits[rank].call
+        knots.setdefault((call.group, call.seq), []).append(rank)
+    sides = by_majority(knots.values())
+    inside, outside = sides[0], tuple(sorted(r for r in world.waits[sides[0][0]].absent if r in world.waits))
+    return ("crossing", _stray(world, inside, outside) or outside, inside)
+
+
+def _stray(world: Alignment, inside: tuple[int, ...], outside: tuple[int, ...]) -> tuple[int, ...]:
+    """Of those inside the larger call, the few at another line for whom the ranks outside wait: they came too soon."""
+    sites: dict[str, list[int]] = {}
+    for rank in inside:
+        sites.setdefault(str(world.waits[rank].call.site), []).append(rank)
+    sides = by_majority(sites.values())
+    missed = {rank for other in outside for rank in world.waits[other].absent}
+    return sides[1] if len(sides) > 1 and not is_tie(sides) and missed & set(sides[1]) else ()
+
+
+def _refused(world: Alignment) -> _Found:
+    """Safe mode has stopped calls that look alike: by their lines, or for a reason only its message has."""
+    refused = {rank: wait.call for rank, wait in world.waits.items() if wait.call.state == "refused"}
+    if not refused:
+        return _NOTHING
+    one = next(iter(refused.values()))
+    column = world.tracks[one.group].columns.get(one.seq, {})
+    lines: dict[object, list[int]] = {}
+    for rank, call in column.items():
+        lines.setdefault(site_key(call), []).append(rank)
+    sides = by_majority(lines.values())
+    if len(sides) < 2 or not one.op.startswith(SAME_LINE):
+        return "refused", (), tuple(refused)
+    ranks = tuple(column) if is_tie(sides) else tuple(rank for side in sides[1:] for rank in side)
+    return "twins", ranks, tuple(rank for rank in refused if rank not in ranks)
+
+
+def _slow(world: Alignment) -> _Found:
+    late = lateness(world) if world.over else None
+    return ("slow", (late[0],), ()) if late else _NOTHING
+
+
+def lateness(world: Alignment) -> tuple[int, Track, int] | None:
+    """The rank that came much later than all others to a call, and where that call is: (rank, track, seq)."""
+    worst, found = 0.0, None
+    for track in world.tracks.values():
+        for seq, column in track.columns.items():
+            if len(column) < max(2, len(track.members)) or any(call.state != "done" for call in column.values()):
+                continue
+            came = sorted((call.issued_s, rank) for rank, call in column.items())
+            late_s, second_s = came[-1][0] - came[0][0], came[-2][0] - came[0][0]
+            if late_s >= max(LATE_S, LATE_TIMES * second_s) and late_s > worst:
+                worst, found = late_s, (came[-1][1], track, seq)
+    return found

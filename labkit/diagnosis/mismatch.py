@@ -1,0 +1,61 @@
+"""Where the ranks' calls differ: at one number (`Disagreement`), or as a line (`Misstep`)."""
+
+from __future__ import annotations
+
+from .compare import Key, by_majority, parties, shift, site_key
+from .layout import Alignment, Disagreement, Misstep, Track
+
+
+def first_disagreement(world: Alignment) -> Disagreement | None:
+    found: list[tuple[float, Disagreement]] = []
+    for track in world.tracks.values():
+        for seq, column in track.columns.items():
+            aspect, sides = parties(column)
+            if aspect:
+                first_s = min(call.issued_s for call in column.values())
+                found.append((first_s, Disagreement(aspect, track, seq, tuple(sides))))
+                break
+    return min(found, key=lambda one: one[0])[1] if found else None
+
+
+def first_misstep(world: Alignment) -> Misstep | None:
+    gone = {r for wait in world.waits.values() for r in wait.absent if world.standing(r) in ("dead", "stopped", "raised")}
+    if gone:
+        return None
+    found = [one for track in world.tracks.values() if (one := _misstep(world, track)) is not None]
+    return min(found, key=lambda one: one.call(one.ranks[0]).issued_s) if found else None
+
+
+def _misstep(world: Alignment, track: Track) -> Misstep | None:
+    lines = {rank: track.line(rank) for rank in track.members if rank in world.calls}
+    first = min(track.columns, default=0)
+    if any(line and line[0].seq != first for line in lines.values()):
+        return None  # the lines do not begin together, so they can't be laid side by side
+    keys = {rank: [site_key(call) for call in line] for rank, line in lines.items()}
+    if any(key is None for line in keys.values() for key in line):
+        return None
+    known = {rank: [key for key in line if key is not None] for rank, line in keys.items()}
+    sides: list[list[int]] = []
+    for rank in sorted(known, key=lambda r: (-len(known[r]), r)):
+        mates = next((side for side in sides if known[side[0]][: len(known[rank])] == known[rank]), None)
+        if mates is None:
+            sides.append([rank])
+        else:
+            mates.append(rank)
+    return _slip_between(world, track, known, by_majority(sides))
+
+
+def _slip_between(
+    world: Alignment, track: Track, keys: dict[int, list[Key]], sides: list[tuple[int, ...]]
+) -> Misstep | None:
+    heads = [max(side, key=lambda r: (len(keys[r]), -r)) for side in sides]
+    over = {rank: all(world.standing(r) == "finished" for r in side) for rank, side in zip(heads, sides, strict=True)}
+    first = min(track.columns, default=0)
+    for i, other in enumerate(heads):
+        for j in range(i + 1, len(heads)):
+            rank = heads[j]
+            slip = shift(keys[rank], keys[other], line_over=over[rank], reference_over=over[other])
+            if slip is not None and (slip.kind != "swap" or world.over):
+                tie = len(sides[i]) == len(sides[j])
+                return Misstep(slip, track, first + slip.at, (rank, *(r for r in sides[j] if r != rank)), sides[i], tie)
+    return None

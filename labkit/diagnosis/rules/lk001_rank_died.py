@@ -1,0 +1,86 @@
+"""LK001 rank-died."""
+
+from __future__ import annotations
+
+import signal
+
+from ...errors import join_ranks
+from ...wire import RankView, Side, Verdict
+from .. import words
+from ..layout import Alignment
+from ..rule import Rule, rule
+
+
+@rule
+class RankDied(Rule):
+    """A rank's process has ended.
+
+    What: The operating system no longer has the rank's process; whatever waits for it waits for good.
+    Why: It was killed (often for want of memory), crashed in native code, or called exit().
+    Evidence: The process is gone, by a signal or with an exit code. Not claimed when the rank's last call
+    differs from the others' calls of the same number: then that difference ended it.
+    Remedy: See what ended it. Recovery starts a new process for that rank; the rank's variables are lost,
+    those of the others are kept.
+    """
+
+    code = "LK001"
+    name = "rank-died"
+    title = "A rank's process has ended"
+
+    def claim(self, world: Alignment) -> Verdict | None:
+        dead = tuple(rank for rank in world.stand("dead") if not killed_by_mismatch(world, rank))
+        if not dead:
+            return None
+        ways = {rank: way_of_death(world.views[rank]) for rank in dead}
+        text = " and ".join(f"rank {rank} died ({ways[rank]})" for rank in dead)
+        waiting = words.wait_text(world, world.waits)
+        tail = f"{text}; {words.last_call(world, dead[0])}" if len(dead) == 1 else text
+        return self.say(
+            f"{text} while {waiting}." if waiting else f"{tail}.",
+            culprits=dead,
+            waiting=tuple(world.waits),
+            sides=tuple(_side(world, rank, ways[rank]) for rank in dead) + words.wait_sides(world, world.waits),
+            next_step=f"{_advice(ways)} world.recover() starts {join_ranks(dead)} anew; the variables of the others are kept.",
+            facts=words.last_calls(world, dead) + words.wait_facts(world),
+            ending="abort",
+        )
+
+
+def _side(world: Alignment, rank: int, way: str) -> Side:
+    calls = world.calls[rank]
+    return words.side(world.evidence, (rank,), f"died ({way})", calls[-1].site if calls else None)
+
+
+def killed_by_mismatch(world: Alignment, rank: int) -> bool:
+    """The rank's last call in the group is where the calls differ."""
+    found = world.disagreement
+    if found is None or rank not in found.column or found.aspect == "root":
+        return False
+    return found.aspect == "size" or found.track.line(rank)[-1].seq == found.seq
+
+
+def way_of_death(view: RankView) -> str:
+    """How a process ended: "killed by SIGKILL", "exit code 3".
+
+    >>> way_of_death(RankView(0, exit_code=-9)), way_of_death(RankView(0, exit_code=3))
+    ('killed by SIGKILL', 'exit code 3')
+    """
+    code = view.exit_code
+    if code is None:
+        return "its process is gone"
+    number = -code if code < 0 else code - 128
+    if number > 0:
+        try:
+            return f"killed by {signal.Signals(number).name}"
+        except ValueError:
+            pass
+    return f"exit code {code}"
+
+
+def _advice(ways: dict[int, str]) -> str:
+    text = " ".join(ways.values())
+    if "SIGKILL" in text:
+        return "SIGKILL comes from outside, often from a machine that is out of memory: use less on that rank."
+    if "exit code" in text:
+        return "Let the code of a cell end without exit(): the process is the rank."
+    return "Look for what crashed in that rank's output."

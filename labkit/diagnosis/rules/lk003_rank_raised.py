@@ -1,0 +1,39 @@
+"""LK003 rank-raised."""
+
+from __future__ import annotations
+
+from ...wire import CodeError, Verdict
+from .. import words
+from ..layout import Alignment
+from ..rule import Rule, rule
+
+
+@rule
+class RankRaised(Rule):
+    """A rank's code raised an exception, and others wait for that rank.
+
+    What: One rank left its cell with an exception of its own; the others are in a collective it never reached.
+    Why: In a notebook the process lives on after an exception, so nothing tells the others.
+    Evidence: The rank is alive and idle, its cell ended with an exception that is not the echo of another
+    rank's fault (a closed connection, a timeout, an interrupt), and others wait for it.
+    Remedy: Mend the line that raised; where an error must be survived, let all ranks agree on it first.
+    """
+
+    code = "LK003"
+    name = "rank-raised"
+    title = "A rank raised while others wait for it"
+
+    def claim(self, world: Alignment) -> Verdict | None:
+        if world.cause != "raised":
+            return None
+        errors = {rank: world.views[rank].error or CodeError("Exception", "") for rank in world.ranks}
+        text = " and ".join(f"rank {rank} raised {errors[rank].type}{words.spot(errors[rank].site)}" for rank in world.ranks)
+        sides = tuple(words.side(world.evidence, (r,), f"raised {error.type}", error.site) for r, error in errors.items())
+        return self.say(
+            f"{text} and {words.wait_text(world, world.knot)}.",
+            culprits=world.ranks,
+            waiting=world.knot,
+            sides=sides + words.wait_sides(world, world.knot),
+            next_step=f"Mend the line that raised; the other ranks are only waiting for it. {words.RECOVER}",
+            facts=tuple(f"rank {rank}: {error}" for rank, error in errors.items()) + words.wait_facts(world),
+        )

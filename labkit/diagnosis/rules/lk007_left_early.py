@@ -1,0 +1,57 @@
+"""LK007 left-early."""
+
+from __future__ import annotations
+
+from ...wire import Verdict
+from .. import words
+from ..layout import Alignment
+from ..reading import unconditional
+from ..rule import Rule, rule
+
+
+@rule
+class LeftEarly(Rule):
+    """A rank finished its cell with fewer calls than the others, who wait for it.
+
+    What: The rank's cell ended well; the others are in a collective that it never makes.
+    Why: It had one batch less, broke out of a loop, or took a branch without the call.
+    Evidence: The rank is idle after a cell without error, its calls are the beginning of the others' calls, and
+    the others, who are more, wait in the next one. With two ranks the source decides, or both are named.
+    Remedy: Give every rank the same number of steps, or let all ranks agree before each step.
+    """
+
+    code = "LK007"
+    name = "left-early"
+    title = "A rank finished before the others"
+
+    def claim(self, world: Alignment) -> Verdict | None:
+        found = words.main_wait(world, _held_up(world)) if world.cause == "left" else None
+        if found is None:
+            return None
+        waiters, call = found
+        sure = len(waiters) > len(world.ranks) or unconditional(world.evidence, call.site)
+        culprits = world.ranks if sure else tuple(sorted((*world.ranks, *waiters)))
+        cell = f"cell {world.focus}"
+        return self.say(
+            f"{words.do(world.ranks, 'has', 'have')} finished {cell} without {words.named(call)}, "
+            f"in which {words.do(waiters, *_verbs(world, waiters))}{words.spot(call.site)}.",
+            culprits=culprits,
+            waiting=words.others_waiting(world, culprits),
+            sides=(words.side(world.evidence, world.ranks, f"finished {cell}", None), *words.wait_sides(world, waiters)),
+            next_step=f"Let every rank make the same number of calls: same steps, no break on one rank only. {words.now(world)}",
+            facts=(*_counts(world, call.group), *words.last_calls(world, world.ranks), *words.wait_facts(world)),
+        )
+
+
+def _held_up(world: Alignment) -> tuple[int, ...]:
+    return tuple(r for r, wait in world.waits.items() if not wait.call.p2p and set(wait.absent) & set(world.ranks))
+
+
+def _verbs(world: Alignment, waiters: tuple[int, ...]) -> tuple[str, str]:
+    return ("waits", "wait") if any(world.waits[rank].live for rank in waiters) else ("waited", "waited")
+
+
+def _counts(world: Alignment, group: str) -> tuple[str, ...]:
+    track = world.tracks[group]
+    counts = ", ".join(f"rank {rank} {len(track.line(rank))}" for rank in track.members if rank in world.views)
+    return (f"calls in cell {world.focus}: {counts}",)

@@ -1,0 +1,82 @@
+"""LK008 twins-swapped."""
+
+from __future__ import annotations
+
+from ...errors import join_ranks
+from ...wire import Verdict
+from .. import words
+from ..layout import Alignment, Misstep
+from ..reading import comes_later
+from ..rule import Rule, rule
+
+
+@rule
+class TwinsSwapped(Rule):
+    """Two calls that look alike changed places on a rank.
+
+    What: Same operation, size and dtype at every number, but on one rank two of them come from each other's lines.
+    Why: A dict, a hook or a thread hands the tensors over in another order there. No call fails; sums are wrong.
+    Evidence: All calls are done, and one rank's lines are the others' lines with two of them exchanged; a branch
+    with lines of its own is no exchange. In safe mode the first of the two was refused because of its line.
+    Remedy: Reduce in an order that every rank derives from the same list, or in one flat buffer.
+    """
+
+    code = "LK008"
+    name = "twins-swapped"
+    title = "Two calls that look alike changed places"
+
+    def claim(self, world: Alignment) -> Verdict | None:
+        found = world.misstep
+        if found is not None and found.slip.kind == "swap":
+            return self._swapped(world, found)
+        return self._refused(world) if world.cause == "twins" else None
+
+    def _swapped(self, world: Alignment, found: Misstep) -> Verdict:
+        rank, other, apart = found.ranks[0], found.others[0], found.slip.count
+        first, second = found.call(rank), found.call(rank, apart)
+        culprits, hedge = _blame(world, found)
+        numbers = f"{first.op} #{first.seq} and #{second.seq}"
+        return self.say(
+            f"{join_ranks(found.ranks)} made {numbers} in the other order: {words.spot(first.site)[2:-1]} before "
+            f"{words.spot(second.site)[2:-1]}, {join_ranks(found.others)} the other way round{hedge}.",
+            culprits=culprits,
+            sides=(words.call_side(world, found.ranks, first), words.call_side(world, found.others, found.call(other))),
+            next_step=f"{words.SAME_ORDER}: two calls of one shape can't be told apart. {words.now(world)}",
+            facts=(f"all calls are done, and all agree in {words.sized(first)}",),
+            ending="silent",
+        )
+
+    def _refused(self, world: Alignment) -> Verdict | None:
+        everyone = (*world.ranks, *(r for r in world.knot if r not in world.ranks))
+        calls = {rank: world.waits[rank].call for rank in everyone if rank in world.waits}
+        mine = tuple(rank for rank in world.ranks if rank in calls)
+        parts = [f"rank {rank} called {words.placed(calls[rank])}" for rank in mine]
+        rest = tuple(rank for rank in world.knot if rank in calls)
+        if rest:
+            parts.append(f"{join_ranks(rest)} called it at {calls[rest[0]].site}")
+        return self.say(
+            f"{', '.join(parts[:-1])} while {parts[-1]}: two calls that look alike were swapped, or one was left out."
+            if rest
+            else f"{', '.join(parts)}: two calls that look alike were swapped, or one was left out.",
+            culprits=tuple(sorted(mine)),
+            waiting=rest,
+            sides=words.wait_sides(world, everyone),
+            next_step=f"{words.SAME_ORDER}. {words.now(world)}",
+            facts=("safe mode refused the call before it was issued",),
+            ending="error",
+        )
+
+
+def _blame(world: Alignment, found: Misstep) -> tuple[tuple[int, ...], str]:
+    if not found.tie:
+        return tuple(sorted(found.ranks)), ""
+    everyone = tuple(sorted((*found.ranks, *found.others)))
+    if len(everyone) > 2:
+        return everyone, ""
+    before = [call.site for call in found.track.line(found.ranks[0]) if call.seq < found.seq][-1:]
+    mine, theirs = found.call(found.ranks[0]).site, found.call(found.others[0]).site
+    later = comes_later(world.evidence, mine, theirs, before[0] if before else None)
+    if later is None:
+        return everyone, ""
+    rank = found.ranks[0] if later else found.others[0]
+    return (rank,), f"; rank {rank} most likely, which is not in the order of the source"

@@ -1,0 +1,89 @@
+"""LK009 skipped-call."""
+
+from __future__ import annotations
+
+from ...errors import join_ranks
+from ...wire import Verdict
+from .. import words
+from ..layout import Alignment, Misstep
+from ..reading import in_loop, unconditional
+from ..rule import Rule, rule
+
+
+@rule
+class SkippedCall(Rule):
+    """A rank left out a collective that the others make, or made one more.
+
+    What: From one call on, a rank's calls are the others' calls moved by one: its sums mix what doesn't belong
+    together, and whoever has calls left at the end waits.
+    Why: A collective under an `if` that is not the same everywhere; a retry or a log on one rank only.
+    Evidence: The rank's lines are the others' lines with some left out (skipped) or put in (extra); or a few ranks
+    wait in a call after most have finished. A branch with lines of its own is neither.
+    Remedy: Call it on every rank and decide afterwards what to do with the result.
+    """
+
+    code = "LK009"
+    name = "skipped-call"
+    title = "A rank skipped a collective, or made one more"
+
+    def claim(self, world: Alignment) -> Verdict | None:
+        if world.cause == "extra":
+            return self._alone(world)
+        found = world.misstep
+        if found is None or found.slip.kind == "swap":
+            return None
+        culprits, kind, hedge = _blame(world, found)
+        longer, shorter = _sides(found)
+        odd, partner = found.call(longer[0]), found.call(shorter[0])  # what one side has and the other has not
+        many = f"{found.slip.count} calls from {odd.site}" if found.slip.count > 1 else f"{odd.op}{words.spot(odd.site)}"
+        if kind == "skip":
+            text = f"{join_ranks(shorter)} skipped {many}, which {words.do(longer, 'makes', 'make')} as #{odd.seq}"
+        else:
+            extra = many if found.slip.count > 1 else f"an extra {many}"
+            text = f"{join_ranks(longer)} made {extra} as #{odd.seq}, which {words.do(shorter, 'does', 'do')} not make"
+        wait = words.wait_text(world, world.waits)
+        return self.say(
+            f"{text}{hedge}; since then calls pair up wrongly{', and ' if wait else ''}{wait}.",
+            culprits=culprits,
+            waiting=words.others_waiting(world, culprits),
+            sides=tuple(words.call_side(world, side, found.call(side[0])) for side in (found.ranks, found.others)),
+            next_step=f"Call the collective on every rank, or on none. {words.now(world)}",
+            facts=(f"#{odd.seq} pairs {odd.site} with {partner.site}", *words.wait_facts(world)),
+            ending=words.ending(world, {}),
+        )
+
+    def _alone(self, world: Alignment) -> Verdict | None:
+        found = words.main_wait(world, world.ranks)
+        if found is None:
+            return None
+        ranks, call = found
+        finished = f"finished cell {world.focus}"
+        return self.say(
+            f"{words.in_call(world, ranks, call)}, an extra call: {words.do(world.knot, 'has', 'have')} finished "
+            f"cell {world.focus} without it.",
+            culprits=world.ranks,
+            waiting=words.others_waiting(world, world.ranks),
+            sides=(words.call_side(world, ranks, call), words.side(world.evidence, world.knot, finished, None)),
+            next_step=f"Call the collective on every rank, or on none. {words.now(world)}",
+            facts=(*words.last_calls(world, world.knot), *words.wait_facts(world)),
+        )
+
+
+def _sides(found: Misstep) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The ranks with the call, and those without."""
+    return (found.others, found.ranks) if found.slip.kind == "skip" else (found.ranks, found.others)
+
+
+def _blame(world: Alignment, found: Misstep) -> tuple[tuple[int, ...], str, str]:
+    """Culprits, the kind of their slip, and a hedge. Without a majority the source may tell a skip from an extra call."""
+    kind = found.slip.kind
+    if not found.tie:
+        return tuple(sorted(found.ranks)), kind, ""
+    longer, shorter = _sides(found)
+    site = found.call(longer[0]).site
+    seen = sum(call.site == site for call in found.track.line(longer[0]))
+    if len(longer) == 1 and seen > 1 and not in_loop(world.evidence, site):
+        return longer, "extra", " (most likely: the source has it once)"
+    if len(shorter) == 1 and seen == 1 and unconditional(world.evidence, site):
+        return shorter, "skip", " (most likely: it stands under no branch)"
+    return tuple(sorted((*longer, *shorter))), "skip", f" (or {join_ranks(longer)} made one too many)"

@@ -1,0 +1,48 @@
+"""LK011 straggler."""
+
+from __future__ import annotations
+
+from ...units import format_seconds
+from ...wire import Verdict
+from .. import words
+from ..cause import lateness
+from ..layout import Alignment
+from ..rule import Rule, rule
+
+
+@rule
+class Straggler(Rule):
+    """A rank came to a collective much later than all the others.
+
+    What: Everything is done and right, but all ranks waited for one.
+    Why: More work, a slow disk, a longer batch, a throttled device on that rank.
+    Evidence: All calls of the cell are done; the last rank entered a call at least 0.5 s after the first, and at
+    least four times as late as the second last.
+    Remedy: Give that rank less to do before the call, or share the work out.
+    """
+
+    code = "LK011"
+    name = "straggler"
+    title = "One rank is late and holds up all"
+
+    def claim(self, world: Alignment) -> Verdict | None:
+        late = lateness(world) if world.cause == "slow" else None
+        if late is None:
+            return None
+        rank, track, seq = late
+        column = track.columns[seq]
+        others = tuple(sorted(other for other in column if other != rank))
+        call = column[rank]
+        first_s = min(c.issued_s for c in column.values())
+        behind = format_seconds(call.issued_s - first_s)
+        came = [f"rank {r}: +{format_seconds(c.issued_s - first_s)}" for r, c in sorted(column.items())]
+        return self.say(
+            f"rank {rank} came to {words.placed(call)} {behind} after the first, and "
+            f"{words.do(others, 'was', 'were')} held up by it.",
+            culprits=(rank,),
+            waiting=others,
+            sides=(words.side(world.evidence, (rank,), f"came {behind} late to {words.named(call)}", call.site),),
+            next_step=f"Give rank {rank} less to do before this call, or share it out. Nothing is broken: the world is ready.",
+            facts=(f"came to {words.named(call)}: {', '.join(came)}",),
+            ending="slow",
+        )

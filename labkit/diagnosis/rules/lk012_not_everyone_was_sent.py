@@ -1,0 +1,42 @@
+"""LK012 not-everyone-was-sent."""
+
+from __future__ import annotations
+
+from ...errors import join_ranks
+from ...wire import Verdict
+from .. import words
+from ..layout import Alignment
+from ..rule import Rule, rule
+
+
+@rule
+class NotEveryoneWasSent(Rule):
+    """A cell that was sent to some ranks makes a call that needs others too.
+
+    What: Ranks wait in a call for ranks that were never asked to run this cell.
+    Why: `%%ranks 0,1` around a collective of the whole world.
+    Evidence: The missing ranks are not among the cell's targets; for an older cell, they have made no call in it.
+    Remedy: Send the cell to every rank of the group, or use a group of just those ranks.
+    """
+
+    code = "LK012"
+    name = "not-everyone-was-sent"
+    title = "Not every rank was sent this cell"
+
+    def claim(self, world: Alignment) -> Verdict | None:
+        waits = words.main_wait(world, world.knot) if world.cause == "unasked" else None
+        if waits is None:
+            return None
+        targets = world.evidence.targets if world.focus == world.evidence.cell else ()
+        if targets:
+            why = f"but cell {world.focus} was sent only to {join_ranks(targets)}"
+        else:
+            why = f"but {words.do(world.ranks, 'has', 'have')} run nothing of cell {world.focus}"
+        return self.say(
+            f"{words.in_call(world, *waits)}, which needs {join_ranks(world.ranks)} too, {why}.",
+            culprits=world.ranks,
+            waiting=world.knot,
+            sides=(*words.wait_sides(world, world.knot), words.side(world.evidence, world.ranks, "was not asked", None)),
+            next_step=f"Send the cell to every rank of the group, or make a group of these ranks. {words.now(world)}",
+            facts=words.wait_facts(world),
+        )

@@ -1,0 +1,38 @@
+"""LK014 contract-refused."""
+
+from __future__ import annotations
+
+from ...wire import Verdict
+from .. import words
+from ..layout import Alignment
+from ..rule import Rule, rule
+
+
+@rule
+class ContractRefused(Rule):
+    """Safe mode refused a collective, and no other rule can say more.
+
+    What: The ranks' calls were compared before they were issued, and they did not match.
+    Why: Some part of the call differs that the beacon does not show.
+    Evidence: Calls are marked as refused, and operation, size, root and line agree in what is known of them.
+    Remedy: Read the ContractError: it names what differs. Nothing was issued, so tensors and group are as before.
+    """
+
+    code = "LK014"
+    name = "contract-refused"
+    title = "Safe mode refused a collective"
+
+    def claim(self, world: Alignment) -> Verdict | None:
+        waits = words.main_wait(world, world.knot) if world.cause == "refused" else None
+        if waits is None:
+            return None
+        ranks, call = waits
+        errors = {str(error) for rank in ranks if (error := world.views[rank].error) is not None}
+        return self.say(
+            f"safe mode refused {words.placed(call)} on {words.join_ranks(ranks)}: the ranks do not agree on it.",
+            waiting=tuple(world.knot),
+            sides=words.wait_sides(world, world.knot),
+            next_step=f"Read the ContractError: it names what differs. {words.now(world)}",
+            facts=tuple(sorted(errors)),
+            ending="error",
+        )

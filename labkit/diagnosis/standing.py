@@ -1,0 +1,119 @@
+"""Where each rank stands: dead, stopped, waiting in a call, or not coming, and why not.
+
+Serves the need to say the same before and after a deadline has cut the waiting ranks: a rank whose last
+call failed because the world let go of it was waiting, and an exception that is only the echo of
+another rank's fault makes nobody a culprit.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from ..wire import Call, CodeError, Evidence, RankView
+
+Standing = Literal["dead", "stopped", "waiting", "raised", "unasked", "finished", "python", "unbegun"]
+
+# what a rank's code raises when the fault is another's: gloo, the store, the contract, the interrupt
+ECHOES = re.compile(
+    r"Connection (closed|reset)|Timed out waiting|Application timeout|pair closure|Operation timed out|Broken pipe"
+    r"|Socket closed|wait timeout|Failed to recv|Read error|Write error|ContractError|KeyboardInterrupt"
+    r"|was held back and never issued|ommunicator was aborted|NCCL error|unhandled system error|process group has been"
+)
+_PENDING = ("issued", "failed", "refused")
+
+
+def is_echo(error: CodeError) -> bool:
+    """The exception is the consequence of what another rank did, or of an interrupt.
+
+    >>> is_echo(CodeError("RuntimeError", "Connection closed by peer")), is_echo(CodeError("ValueError", "bad batch"))
+    (True, False)
+    """
+    return bool(ECHOES.search(f"{error.type}: {error.message}\n{error.traceback}"))
+
+
+def current_calls(view: RankView, generation: int) -> tuple[Call, ...]:
+    """The calls that count: of this generation, and after a group's numbers last began anew."""
+    if view.generation and view.generation < generation:
+        return ()
+    last: dict[str, int] = {}
+    start: dict[str, int] = {}
+    for call in view.calls:
+        if call.p2p:
+            continue
+        if call.seq <= last.get(call.group, 0):
+            start[call.group] = call.index
+        last[call.group] = call.seq
+    if not start:
+        return view.calls
+    return tuple(call for call in view.calls if call.index >= start.get(call.group, 0))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A rank's standing, and the call it is in when it waits; `live` unless that wait is over."""
+
+    standing: Standing
+    call: Call | None = None
+    live: bool = False
+
+
+def place(view: RankView, calls: tuple[Call, ...], evidence: Evidence, focus: int) -> Place:
+    """Where a rank stands; `focus` is the cell in question."""
+    if view.process in ("dead", "stopped"):
+        return Place("dead" if view.process == "dead" else "stopped")
+    if view.activity != "idle":
+        call = live_wait(view, calls, evidence)
+        return Place("waiting", call, True) if call else Place(_running(view, evidence, focus))
+    newest = view.cell == evidence.cell
+    if newest and view.error is not None and not is_echo(view.error):
+        return Place("raised")
+    call = _cut_wait(view, calls, evidence) if newest else None
+    return Place("waiting", call) if call else Place(_resting(view, calls, evidence, focus))
+
+
+def live_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Call | None:
+    """The call a running rank is inside of: a synchronous one, or an asynchronous one it waits for."""
+    for call in reversed(calls):
+        if call.state == "issued" and not call.async_op:
+            return call
+    pending = [call for call in calls if call.state == "issued"]
+    if not pending or not calls:
+        return None
+    if view.activity == "call" and calls[-1].state == "issued":
+        return calls[-1]
+    in_wait = bool(view.stack) and view.stack[-1].function in ("wait", "synchronize")
+    return pending[0] if in_wait or ".wait(" in evidence.source_line(view.line) else None
+
+
+def _cut_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Call | None:
+    """The call an idle rank was in when its wait was ended."""
+    calls = tuple(call for call in calls if call.cell == evidence.cell)
+    if not calls or calls[-1].state not in _PENDING:
+        return None
+    if calls[-1].state == "issued" and calls[-1].async_op and view.error is None:
+        return None  # an asynchronous call nobody has waited for is in nobody's way
+    return calls[-1]
+
+
+def _asked(view: RankView, evidence: Evidence) -> bool:
+    return not evidence.targets or view.rank in evidence.targets
+
+
+def _running(view: RankView, evidence: Evidence, focus: int) -> Standing:
+    if focus == evidence.cell and not _asked(view, evidence):
+        return "unasked"
+    return "finished" if view.cell > focus else "python"
+
+
+def _resting(view: RankView, calls: tuple[Call, ...], evidence: Evidence, focus: int) -> Standing:
+    took_part = any(call.cell == focus for call in calls)
+    if focus == evidence.cell:
+        if not _asked(view, evidence):
+            return "unasked"
+        if view.error is not None and view.cell == focus:
+            return "python"  # interrupted, or told off, outside of any call
+        return "finished" if took_part or view.cell >= focus else "unbegun"
+    # who was asked to run an older cell is no longer known; its calls are
+    return "finished" if took_part or view.cell == focus else "unasked"
