@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import io
 import json
 import os
 import shutil
@@ -27,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises, never shows a traceback for what is expected."""
     try:
         arguments = sys.argv[1:] if argv is None else list(argv)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # a terminal without "µ" is no reason to stop
         _check_command(arguments)
         options = _parser().parse_args(arguments)
         run: Callable[[argparse.Namespace], int] = options.run

@@ -30,17 +30,16 @@ class Finding:
 
 
 def worst(findings: list[Finding], otherwise: Finding) -> Finding:
-    """Several findings as one line: the worst status, the details that have it, every step they name.
+    """Several findings as one line, the worst first and its status for all; without any, `otherwise`.
 
     >>> worst([Finding("note", "a"), Finding("fail", "b", "mend b")], Finding("ok", "fine"))
-    Finding(status='fail', detail='b', next_step='mend b', facts={})
+    Finding(status='fail', detail='b; a', next_step='mend b', facts={})
     """
     if not findings:
         return otherwise
-    status = max((finding.status for finding in findings), key=STATUSES.index)
-    chosen = [finding for finding in findings if finding.status == status]
-    steps = dict.fromkeys(finding.next_step for finding in chosen if finding.next_step)
-    return Finding(status, "; ".join(f.detail for f in chosen), "; ".join(steps), otherwise.facts)
+    ranked = sorted(findings, key=lambda finding: -STATUSES.index(finding.status))
+    steps = dict.fromkeys(finding.next_step for finding in ranked if finding.next_step)
+    return Finding(ranked[0].status, "; ".join(f.detail for f in ranked), "; ".join(steps), otherwise.facts)
 
 
 class Context:

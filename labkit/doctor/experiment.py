@@ -60,9 +60,13 @@ def experiment_record(env: Mapping[str, str] | None = None, argv: Sequence[str] 
         memory_free_bytes=available_memory_bytes(),
         gpus=gpus,
         driver=driver,
-        environment={name: value for name, value in sorted(env.items()) if name.startswith(_PREFIXES)},
+        environment={name: value for name, value in sorted(env.items()) if _telling(name)},
         launch=launch_command(sys.orig_argv if argv is None else argv),
     )
+
+
+def _telling(name: str) -> bool:
+    return name.startswith(_PREFIXES) and not any(word in name for word in ("KEY", "PASS", "SECRET", "TOKEN"))
 
 
 def launch_command(argv: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ import signal
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..errors import WireError
@@ -149,20 +149,17 @@ def pid_namespace() -> str:
 
 
 def stop_world(found: WorldFound) -> tuple[int, ...]:
-    """End the world's living processes, politely, then for good; returns the pids that were ended."""
+    """End the world's living processes, politely, then for good; returns the pids that are gone now."""
     starts = dict(found.entry.pids)
-    asked = [pid for pid in found.living if _signal(pid, starts[pid], signal.SIGTERM)]
-    until = time.monotonic() + _GRACE_S
-    while time.monotonic() < until and _still(asked, starts):
-        time.sleep(0.02)
-    # A stopped process keeps SIGTERM for later and a wait inside gloo is not interrupted by it.
-    for pid in _still(asked, starts):
-        _signal(pid, starts[pid], getattr(signal, "SIGKILL", signal.SIGTERM))
-    until = time.monotonic() + _GRACE_S
-    while time.monotonic() < until and _still(asked, starts):
-        time.sleep(0.02)
-    left = _still(asked, starts)
-    return tuple(pid for pid in asked if pid not in left)
+    left = list(found.living)
+    # A stopped process keeps SIGTERM for later and a wait inside gloo is not interrupted by it: then SIGKILL.
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in left:
+            _signal(pid, starts[pid], number)
+        until = time.monotonic() + _GRACE_S
+        while (left := _still(left, starts)) and time.monotonic() < until:
+            time.sleep(0.02)
+    return tuple(pid for pid in found.living if pid not in left)
 
 
 def _still(pids: Iterable[int], starts: Mapping[int, float]) -> list[int]:
@@ -171,25 +168,26 @@ def _still(pids: Iterable[int], starts: Mapping[int, float]) -> list[int]:
     return [pid for pid in pids if _same(now.get(pid), starts[pid])]
 
 
-def _signal(pid: int, start: float, number: int) -> bool:
-    """Signal exactly that process: its handle is taken first, so that its pid can't change hands in between."""
+def _signal(pid: int, start: float, number: signal.Signals) -> None:
+    """Signal exactly that process, or nobody; that it is gone or not ours to signal is no error."""
     if pid == os.getpid():
-        return False
-    with contextlib.suppress(OSError):
-        if not hasattr(os, "pidfd_open"):
-            if not _still([pid], {pid: start}):
-                return False
-            os.kill(pid, number)
-            return True
-        handle = os.pidfd_open(pid)
-        try:
-            if not _still([pid], {pid: start}):
-                return False
-            signal.pidfd_send_signal(handle, number)
-            return True
-        finally:
-            os.close(handle)
-    return False
+        return
+    with contextlib.suppress(OSError), _held(pid) as send:
+        if _still([pid], {pid: start}):
+            send(number)
+
+
+@contextlib.contextmanager
+def _held(pid: int) -> Iterator[Callable[[signal.Signals], None]]:
+    """A way to signal the process that has this pid now: its handle is taken before we look who it is."""
+    if not hasattr(os, "pidfd_open"):
+        yield lambda number: os.kill(pid, number)
+        return
+    handle = os.pidfd_open(pid)
+    try:
+        yield lambda number: signal.pidfd_send_signal(handle, number)
+    finally:
+        os.close(handle)
 
 
 def remove_folder(found: WorldFound) -> bool:

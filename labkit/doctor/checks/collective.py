@@ -85,7 +85,7 @@ def _read(answer: Answer) -> RankAnswer:
     facts = answer.json()
     if answer.late and facts is None:
         return RankAnswer(error=f"not done within {answer.elapsed_s:.0f} s")
-    if facts is None:
+    if facts is None or (answer.code and not answer.late):
         return RankAnswer(error=f"ended by signal {-answer.code}" if answer.code < 0 else answer.complaint())
     import_s, join_s, all_reduce_s = (round(float(facts[name]), 5) for name in ("import_s", "join_s", "all_reduce_s"))
     return RankAnswer(facts["value"], import_s, join_s, all_reduce_s)

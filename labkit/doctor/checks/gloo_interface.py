@@ -31,10 +31,14 @@ def judge_gloo_interface(
     facts = {"asked": asked, "interfaces": tuple(there), "resolved": tuple(resolved), "address": usable, "resolve_s": took_s}
     names = [name.strip() for name in (asked or "").split(",") if name.strip()]
     absent = [name for name in names if name not in there]
-    up = ", ".join(there) or "none"
+    up = ", ".join(name for name, addresses in there.items() if addresses) or "none"
     if absent:
         step = f"unset GLOO_SOCKET_IFNAME on one machine, or name one of: {up}"
         return Finding("fail", f"GLOO_SOCKET_IFNAME names {', '.join(absent)}, which is not up here", step, facts)
+    bare = [name for name in names if not there[name]]
+    if bare:
+        step = f"give it one, or name one of: {up}"
+        return Finding("fail", f"GLOO_SOCKET_IFNAME names {', '.join(bare)}, which has no address", step, facts)
     home = loopback(there)
     if home is None:
         return Finding("fail", "there is no loopback interface that is up", "ip link set lo up, as administrator", facts)

@@ -25,12 +25,13 @@ def judge_visible_devices(value: str | None, machine: GpuFacts) -> Finding:
             return Finding("fail", f"{entry!r} in {value!r} is no GPU; it and what follows would be ignored", step, facts)
     if len(set(entries)) < len(entries):
         return Finding("fail", f"{value!r} names a GPU twice; CUDA then shows none", step, facts)
-    if machine.error:
-        return Finding("note", f"{value!r}; the GPUs could not be listed", facts=facts)
+    if machine.error or not machine.gpus:
+        text = "the GPUs could not be listed" if machine.error else "there is no GPU, so it changes nothing"
+        return Finding("note", f"{value!r}; {text}", facts=facts)
     absent = [entry for entry in entries if not entry.startswith("MIG-") and not _there(entry, machine)]
     if absent:
         count = len(machine.gpus)
-        have = f"there are {count}, from 0 to {count - 1}" if count > 1 else ("there is no GPU", "there is only GPU 0")[count]
+        have = f"there are {count}, from 0 to {count - 1}" if count > 1 else "there is only GPU 0"
         return Finding("fail", f"{value!r} names {', '.join(absent)}, but {have}", step, facts)
     return Finding("ok", f"{value}", facts=facts)
 
