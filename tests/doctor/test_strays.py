@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,6 +132,7 @@ def test_a_pid_that_another_process_has_now_is_not_ended(root: Path, child: subp
     # And not even if it changes hands between looking and ending.
     entry = WorldEntry("w1", str(root / "w1"), GONE, 1.0, ((child.pid, start_of(child.pid) - 100),))
     stop_world(WorldFound(entry, "stray", (child.pid,)))
+    time.sleep(0.3)  # a signal takes a moment to do its work
     assert child.poll() is None
     assert psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE
 
