@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from . import views
 from .errors import UsageError, join_ranks
-from .wire import CellResult
 
 if TYPE_CHECKING:
     from .driver.world import World
@@ -107,9 +106,9 @@ def check_ranks(ranks: Sequence[int], size: int) -> None:
         raise UsageError(f"no {join_ranks(strangers)}", hint=f"this world has {join_ranks(range(size))}")
 
 
-def check_syntax(shell: Any, code: str, number: int = 0) -> None:
+def check_syntax(shell: Any, code: str, number: int) -> None:
     """Say a syntax error once, before any rank sees the cell; nothing is executed."""
-    name = f"cell {number}" if number else "this cell"
+    name = f"cell {number}"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the ranks say them
@@ -139,21 +138,13 @@ def drawn(record: Any) -> dict[str, str]:
     return {"text/plain": text, "text/html": html} if text or html else {}
 
 
-def _world() -> World:
-    from .driver.world import current
-
-    return current()
-
-
 def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
     """`%%ranks` (with a body) and `%ranks`; find the world, check everything, run, show, raise."""
     args = parse_line(line)
     if body is not None and args.code:
         raise UsageError(f"{args.code!r} is no rank and no option", hint=_USAGE)
-    world = _world()
-    size = getattr(world, "world_size", None) or getattr(world, "size", None)
-    if args.ranks is not None and isinstance(size, int):
-        check_ranks(args.ranks, size)
+    world = current()
+    check_ranks(args.ranks or (), world.world_size)
     code = args.code if body is None else body
     if not code.strip():
         if body is None and args == Arguments():
@@ -163,15 +154,14 @@ def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
         )
     if body is not None and not code.lstrip().startswith("%%"):
         code = f"# %%ranks {line}".rstrip() + "\n" + code  # so that "line 3" is line 3 of what the learner sees
-    last = getattr(world, "last", None)
-    check_syntax(shell, code, last.cell + 1 if isinstance(last, CellResult) else 0)
+    number = max(world.cell + 1, shell.execution_count)  # where possible the one in the cell's prompt
+    check_syntax(shell, code, number)
     armed = [injection for injection in world.injections if injection.active]
     screen = views.Screen(shell.display_pub.publish, watched(shell) and not args.quiet)
     try:
-        result = world.run_cell(code, args.ranks, deadline_s=args.deadline_s, on_output=screen.on_output)
+        result = world.run_cell(code, args.ranks, deadline_s=args.deadline_s, on_output=screen.on_output, cell=number)
     finally:
         screen.close()
-    world.last = result
     shell.push({"_ranks": result}, interactive=False)
     screen.finish({} if args.quiet and result.ok else drawn(result))
     if views.interrupted(result):
@@ -183,9 +173,40 @@ def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
     return None
 
 
+def start(
+    ranks: int | None = None,
+    backend: str = "auto",
+    *,
+    mode: str = "raw",
+    launcher: str = "auto",
+    share_gpu: bool = False,
+    deadline_s: float = 10.0,
+    group_timeout_s: float = 120.0,
+) -> World:
+    """Start a world of live ranks, or give the one that runs; in a notebook it also brings `%%ranks`.
+
+    `ranks`: one per GPU, or 4 where there is none. `backend`: nccl where each rank has its own GPU, else
+    gloo. LABKIT_RANKS and LABKIT_BACKEND override both. `mode`: "raw" only watches, "safe" turns a
+    collective that does not match into an error on every rank. `share_gpu`: several nccl ranks on one GPU.
+    Raises NotEnoughDevices, NotEnoughMemory, WorldMismatch or StartError.
+    """
+    from .driver.start import start as bring_up
+
+    ensure_loaded()
+    return bring_up(
+        ranks, backend, mode=mode, launcher=launcher, share_gpu=share_gpu, deadline_s=deadline_s, group_timeout_s=group_timeout_s
+    )
+
+
+def current() -> World:
+    """The running world; NoWorld if there is none."""
+    from .driver.current import current as running
+
+    return running()
+
+
 def load_ipython_extension(ipython: Any) -> None:
     """Register the magics and the records' pictures; a second time changes nothing."""
-    from . import wire
 
     def ranks(line: str, cell: str | None = None) -> Any:
         """Run code on every rank, or on some: %%ranks [0,2 | 0-3] [--deadline 10] [--quiet]; %ranks alone shows the status."""
@@ -193,10 +214,9 @@ def load_ipython_extension(ipython: Any) -> None:
 
     ipython.register_magic_function(ranks, magic_kind="line_cell", magic_name="ranks")
     formatters = ipython.display_formatter.formatters
-    for kind in views.VIEWS:
-        record = getattr(wire, kind)
-        formatters["text/plain"].for_type(record, lambda value, printer, cycle: printer.text(views.to_text(value)))
-        formatters["text/html"].for_type(record, lambda value: views.to_html(value) or None)
+    for view in views.VIEWS.values():
+        formatters["text/plain"].for_type(view.record, lambda value, printer, cycle: printer.text(views.to_text(value)))
+        formatters["text/html"].for_type(view.record, lambda value: views.to_html(value) or None)
 
 
 def ensure_loaded() -> bool:

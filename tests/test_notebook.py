@@ -46,13 +46,18 @@ class PaperWorld:
     answer: Callable[[PaperWorld], CellResult] = lambda world: CellResult(1, tuple(Outcome(rank) for rank in range(4)))
     injections: list[Injection] = field(default_factory=list)
     last: CellResult | None = None
+    cell: int = 0
     asked: list[tuple[str, Any, float | None]] = field(default_factory=list)
     on_output: Callable[[int, str, str], None] = lambda rank, name, text: None
 
-    def run_cell(self, code: str, ranks: Any = None, *, deadline_s: float | None = None, on_output: Any = None) -> CellResult:
+    def run_cell(
+        self, code: str, ranks: Any = None, *, deadline_s: float | None = None, on_output: Any = None, cell: int = 0
+    ) -> CellResult:
+        self.cell = max(self.cell + 1, cell)
         self.asked.append((code, ranks, deadline_s))
         self.on_output = on_output
-        return self.answer(self)
+        self.last = self.answer(self)
+        return self.last
 
     def status(self) -> WorldStatus:
         return WorldStatus(4, "gloo", "raw", 1, "fork", (RankCard(0, 7, "cpu", "gloo", "idle"),))
@@ -61,7 +66,7 @@ class PaperWorld:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> PaperWorld:
     made = PaperWorld()
-    monkeypatch.setattr(notebook, "_world", lambda: made)
+    monkeypatch.setattr(notebook, "current", lambda: made)
     return made
 
 
@@ -212,9 +217,9 @@ def test_without_a_world_one_line_says_how_to_start(shell: InteractiveShell, mon
     def current() -> Any:
         raise NoWorld("there is no running world", hint="labkit.start() makes one")
 
-    fake = types.ModuleType("labkit.driver.world")
+    fake = types.ModuleType("labkit.driver.current")
     fake.current = current  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "labkit.driver.world", fake)
+    monkeypatch.setitem(sys.modules, "labkit.driver.current", fake)
     done = run(shell, "%%ranks\nx = 1")
     assert done.printed.strip() == "NoWorld: there is no running world; labkit.start() makes one"
 
@@ -222,10 +227,10 @@ def test_without_a_world_one_line_says_how_to_start(shell: InteractiveShell, mon
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("x = = 1", "invalid syntax (this cell, line 2): x = = 1; nothing was sent to the ranks; fix the line"),
-        ("x = 1\nif x\n  y", "expected ':' (this cell, line 3): if x"),
-        ("return 1", "'return' outside function (this cell, line 2)"),
-        ("await x", "'await' outside function (this cell, line 2)"),
+        ("x = = 1", "invalid syntax (cell 1, line 2): x = = 1; nothing was sent to the ranks; fix the line"),
+        ("x = 1\nif x\n  y", "expected ':' (cell 1, line 3): if x"),
+        ("return 1", "'return' outside function (cell 1, line 2)"),
+        ("await x", "'await' outside function (cell 1, line 2)"),
         ("  x = 1\n y = 2", "un"),
         ("x = '", "unterminated string literal"),
         ("x = (", "'(' was never closed"),
@@ -260,7 +265,9 @@ def test_a_deadline_is_raised_with_the_verdict(shell: InteractiveShell, world: P
     world.answer = lambda _: ended("late", "late", "ok", "late", verdict=VERDICT)
     done = run(shell, "%%ranks\nx")
     assert isinstance(done.error, DeadlineExceeded)
-    assert str(done.error) == "rank 2 never called all_reduce #1; call it on rank 2"
+    assert (
+        str(done.error) == "rank 2 never called all_reduce #1; call it on rank 2; world.recover() gives you working ranks again"
+    )
     assert "LK003: rank 2 never called all_reduce #1." in done.shown[0]
 
 

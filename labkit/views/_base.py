@@ -17,7 +17,7 @@ class View:
     Both give "" for a record that has nothing to show.
     """
 
-    kind: str
+    record: type
     text: Callable[[Any], str]
     html: Callable[[Any], str]
 
@@ -27,7 +27,7 @@ VIEWS: Registry[View] = Registry("view", "labkit.views")
 
 def add(kind: type, text: Callable[[Any], str], html: Callable[[Any], str]) -> View:
     """Register the view of a record class."""
-    return VIEWS.add(kind.__name__, View(kind.__name__, text, html))
+    return VIEWS.add(kind.__name__, View(kind, text, html))
 
 
 def to_text(record: Any) -> str:

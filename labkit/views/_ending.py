@@ -51,7 +51,12 @@ def error_for(result: CellResult) -> RankError | None:
     verdict = result.diagnosis.verdict if result.diagnosis is not None else None
     kind = _BY_STATUS[status][0] if status in _BY_STATUS else RankRaised
     if verdict is not None:
-        return kind(_plain(verdict.sentence), hint=_plain(verdict.next_step), ranks=ranks, code=verdict.code)
+        step = _plain(verdict.next_step)
+        # It goes on after a semicolon; a name such as DDP keeps its capitals.
+        steps = [step[0].lower() + step[1:] if step[1:2].islower() else step] if step else []
+        if status in ("late", "dead") and result.recovery is None and "recover" not in verdict.next_step:
+            steps.append("world.recover() gives you working ranks again")
+        return kind(_plain(verdict.sentence), hint="; ".join(steps), ranks=ranks, code=verdict.code)
     raised = error_groups(result.outcomes)
     if status == "error" and raised:
         return _raised(result)
