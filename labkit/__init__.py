@@ -20,13 +20,12 @@ __all__ = ["__version__", "current", "doctor", "errors", "load_ipython_extension
 if TYPE_CHECKING:
     from . import errors
     from .doctor import run_checks as doctor
-    from .driver.world import current, start
-    from .notebook import load_ipython_extension
+    from .notebook import current, load_ipython_extension, start
 
 # name -> (module, attribute); no attribute means the module itself
 _HOMES = {
-    "start": ("driver.world", "start"),
-    "current": ("driver.world", "current"),
+    "start": ("notebook", "start"),
+    "current": ("notebook", "current"),
     "errors": ("errors", ""),
     "load_ipython_extension": ("notebook", "load_ipython_extension"),
 }

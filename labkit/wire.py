@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any, TypeVar
+from typing import Any, TypeVar, dataclass_transform
 
 from .errors import WireError
 
@@ -20,6 +20,7 @@ _KINDS: dict[str, type] = {}
 T = TypeVar("T")
 
 
+@dataclass_transform(frozen_default=True)
 def record(cls: type[T]) -> type[T]:
     """Make `cls` a frozen record that `to_plain` and `from_plain` know by its class name.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
-
-import numpy
 
 from ..diagnosis import judge
 from ..errors import DeadlineExceeded, RankBusy, RankDead, RankRaised, UsageError, join_ranks
@@ -19,21 +18,19 @@ from ..wire import (
     Injection,
     OpResult,
     Outcome,
-    RankCard,
     RecoveryReport,
     TensorTable,
-    Verdict,
     WorldStatus,
-    from_plain,
 )
-from . import cells, host
+from . import cells
+from .cards import make_card
 from .cluster import Cluster
 from .injection import ActiveInjection
 from .ladder import climb
 from .transport import OnOutput, Pending
+from .variables import pack, unpack
 
 DEADLINE_S = 10.0
-SLACK_S = 5.0
 _BROKEN_WORDS = (
     "Connection closed", "Connection reset", "caused pair closure", "Timed out waiting", "Broken pipe",
     "NCCL", "Connection refused", "Read error", "Write error",
@@ -140,10 +137,8 @@ class World:
         """A cell that ended by itself: were its calls as they should be? No rank is asked, so it is quick."""
         evidence = self._cluster.feed.look(self._evidence(), ask=False, sources=self._source)
         errors = {pending.rank: pending.future.result().outcome.error for pending in pendings}
-        views = tuple(
-            view if errors.get(view.rank) is None else _with_error(view, errors[view.rank]) for view in evidence.ranks
-        )
-        return self._judge(_with_ranks(evidence, views))
+        views = tuple(replace(view, error=errors.get(view.rank)) for view in evidence.ranks)
+        return self._judge(replace(evidence, ranks=views))
 
     def _refuse(self, pendings: Sequence[Pending], diagnosis: Diagnosis) -> Diagnosis:
         """Safe mode: whoever waits for a rank that will not come is told so and raises; nothing stays stuck."""
@@ -225,28 +220,24 @@ class World:
         """A variable's value by rank: numbers as numpy arrays, plain values as they are, others as text."""
         result, parts = self._run("pull", {"name": name, "limit_bytes": limit_bytes}, ranks, deadline_s=max(self.deadline_s, 60.0))
         return {
-            outcome.rank: _unpack(outcome.value, buffers) for outcome, buffers in zip(result.outcomes, parts, strict=True)
+            outcome.rank: unpack(outcome.value, buffers) for outcome, buffers in zip(result.outcomes, parts, strict=True)
         }
 
     def push(self, ranks: Sequence[int] | int | None = None, **values: Any) -> None:
         """Set variables on ranks: numbers become tensors on the rank's device, plain values stay as they are."""
-        plain, arrays, buffers = _pack(values)
+        plain, arrays, buffers = pack(values)
         self._run("push", {"values": plain, "arrays": arrays}, ranks, deadline_s=max(self.deadline_s, 60.0), buffers=buffers)
 
     # ---- seeing
     def status(self) -> WorldStatus:
         """Every rank's card: what it is at, right now."""
         evidence = self._cluster.feed.look(self._evidence())
-        cards = tuple(self._card(view) for view in evidence.ranks)
+        seats = self._cluster.seats
+        cards = tuple(make_card(view, seats[view.rank], self.backend) for view in evidence.ranks)
         note = f"the groups are broken {self.broken}; world.recover() forms new ones" if self.broken else ""
         return WorldStatus(
             self.world_size, self.backend, self.mode, self.generation, self._cluster.launcher.name, cards, self.started_in_s, note
         )
-
-    def _card(self, view: Any) -> RankCard:
-        seat = self._cluster.seats[view.rank]
-        state, detail = _describe(view)
-        return RankCard(view.rank, view.pid, seat.device, self.backend, state, detail, memory_bytes=host.memory_bytes(view.pid))
 
     def diagnose(self) -> Diagnosis:
         """Who did what, where, and how to mend it; healthy if nothing is wrong."""
@@ -388,66 +379,3 @@ def _raise_first(op: str, outcomes: Sequence[Outcome]) -> None:
     raise RankRaised(
         f"rank {first.rank}: {error.type + ': ' if error else ''}{text}", hint="see world.status()", ranks=[o.rank for o in failed]
     )
-
-
-def _with_error(view: Any, error: Any) -> Any:
-    import dataclasses
-
-    return dataclasses.replace(view, error=error)
-
-
-def _with_ranks(evidence: Evidence, ranks: tuple[Any, ...]) -> Evidence:
-    import dataclasses
-
-    return dataclasses.replace(evidence, ranks=ranks)
-
-
-def _describe(view: Any) -> tuple[str, str]:
-    """A rank's state as a short phrase, and where."""
-    if view.process == "dead":
-        return "dead", f"exit code {view.exit_code}"
-    if view.process == "stopped":
-        return "stopped", "SIGSTOP"
-    waiting = view.waiting_in
-    if waiting is not None and view.activity != "idle":
-        waited = time.monotonic() - waiting.issued_s
-        return f"in {waiting}", f"{waiting.site}, for {waited:.1f} s" if waiting.site else f"for {waited:.1f} s"
-    if view.activity == "cell":
-        return f"running cell {view.cell}", str(view.line or "") if view.answers else "holds the interpreter lock"
-    return "idle", f"last cell raised {view.error.type}" if view.error else ""
-
-
-def _unpack(form: Any, buffers: list[bytes]) -> Any:
-    if form["kind"] == "array":
-        return numpy.frombuffer(buffers[0], dtype=numpy.dtype(form["dtype"])).reshape(form["shape"]).copy()
-    if form["kind"] == "plain":
-        return form["value"]
-    return f"{form['text']}{' ...' if form['cut'] else ''}"
-
-
-def _pack(values: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any], list[bytes]]:
-    import json
-
-    plain: dict[str, str] = {}
-    arrays: dict[str, Any] = {}
-    buffers: list[bytes] = []
-    for name, value in values.items():
-        if not name.isidentifier():
-            raise UsageError(f"{name!r} is not a variable name", hint="use letters, digits and _")
-        if hasattr(value, "detach"):
-            value = value.detach().cpu().numpy()
-        if isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
-            arrays[name] = {"dtype": value.dtype.str, "shape": list(value.shape)}
-            buffers.append(numpy.ascontiguousarray(value).tobytes())
-            continue
-        try:
-            plain[name] = json.dumps(value)
-        except (TypeError, ValueError):
-            raise UsageError(
-                f"{name} is a {type(value).__name__}, which does not travel",
-                hint="push numbers, text, lists or dicts, and make the rest in a rank cell",
-            ) from None
-    return plain, arrays, buffers
-
-
-__all__ = ["DEADLINE_S", "Verdict", "World", "from_plain"]

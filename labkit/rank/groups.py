@@ -41,6 +41,7 @@ class Groups:
         """
         context = self._context
         self.dissolve()
+        self._tap.interceptors.clear()  # a fault belongs to the generation it was armed in
         if self._store_at != (host, port):
             self._store = dist.TCPStore(
                 host, port, None, is_master=False, timeout=timedelta(seconds=STORE_TIMEOUT_S), wait_for_workers=False

@@ -179,6 +179,7 @@ class Tap:
             try:
                 self.contract(call)
             except BaseException:
+                counter[0] -= 1  # not issued, so not counted: a rank that never came has not counted it either
                 self.context.ring.finish(slot, call.index, "refused", time.monotonic())
                 if here is not None:
                     here.issued.clear()

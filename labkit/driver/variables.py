@@ -1,0 +1,43 @@
+"""How variables travel between the kernel and the ranks: numbers as raw bytes, plain values as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy
+
+from ..errors import UsageError
+
+
+def unpack(form: Any, buffers: list[bytes]) -> Any:
+    """A pulled value: a numpy array, a plain value, or the text of something else."""
+    if form["kind"] == "array":
+        return numpy.frombuffer(buffers[0], dtype=numpy.dtype(form["dtype"])).reshape(form["shape"]).copy()
+    if form["kind"] == "plain":
+        return form["value"]
+    return f"{form['text']}{' ...' if form['cut'] else ''}"
+
+
+def pack(values: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any], list[bytes]]:
+    """Values to push as (JSON texts, array forms, raw buffers); UsageError for one that does not travel."""
+    plain: dict[str, str] = {}
+    arrays: dict[str, Any] = {}
+    buffers: list[bytes] = []
+    for name, value in values.items():
+        if not name.isidentifier():
+            raise UsageError(f"{name!r} is not a variable name", hint="use letters, digits and _")
+        if hasattr(value, "detach"):
+            value = value.detach().cpu().numpy()
+        if isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
+            arrays[name] = {"dtype": value.dtype.str, "shape": list(value.shape)}
+            buffers.append(numpy.ascontiguousarray(value).tobytes())
+            continue
+        try:
+            plain[name] = json.dumps(value)
+        except (TypeError, ValueError):
+            raise UsageError(
+                f"{name} is a {type(value).__name__}, which does not travel",
+                hint="push numbers, text, lists or dicts, and make the rest in a rank cell",
+            ) from None
+    return plain, arrays, buffers
