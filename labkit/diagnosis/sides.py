@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..errors import join_ranks
 from ..wire import Call, CallSite, Side
 from . import words
 from .layout import Alignment, Disagreement
@@ -38,7 +39,7 @@ def _previous_site(found: Disagreement, rank: int) -> CallSite | None:
 def both_sides(world: Alignment, found: Disagreement, describe: Callable[[Call], str]) -> str:
     """"rank 0 called this, rank 1 called that"."""
     return ", ".join(
-        f"{words.join_ranks(side)} called {describe(words.call_of(found.column, side))}"
+        f"{join_ranks(side)} called {describe(words.call_of(found.column, side))}"
         for side in sorted(found.sides, key=lambda side: side[0])
     )
 
@@ -51,7 +52,8 @@ def column_sides(world: Alignment, found: Disagreement) -> tuple[Side, ...]:
 def agreed(found: Disagreement) -> tuple[str, ...]:
     """A fact: up to here all was well."""
     before = found.seq - 1
-    return (f"calls up to number {before} agree",) if before in found.track.columns else ()
+    where = f"calls up to #{before} agree" if before in found.track.columns else "it is the first call they could differ in"
+    return (where,)
 
 
 def lines_differ(found: Disagreement) -> tuple[str, ...]:

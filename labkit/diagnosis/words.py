@@ -117,9 +117,18 @@ def last_calls(world: Alignment, ranks: Iterable[int]) -> tuple[str, ...]:
 
 
 def wait_facts(world: Alignment) -> tuple[str, ...]:
-    """How long the others have waited."""
+    """How long the others have waited, and what ended it if it is over."""
+    facts = []
     live = tuple(rank for rank, wait in world.waits.items() if wait.live)
-    return (f"{join_ranks(live)} waiting for {format_seconds(world.waited_s(live))}",) if live else ()
+    if live:
+        facts.append(f"{do(live, 'has waited', 'have waited')} for {format_seconds(world.waited_s(live))}")
+    refused = tuple(rank for rank, wait in world.waits.items() if not wait.live and wait.call.state == "refused")
+    if refused:
+        facts.append("safe mode refused the call before it was issued")
+    cut = tuple(rank for rank, wait in world.waits.items() if not wait.live and rank not in refused)
+    if cut:
+        facts.append(f"{join_ranks(cut)} waited for {format_seconds(world.waited_s(cut))}, then the wait was ended")
+    return tuple(facts)
 
 
 def now(world: Alignment) -> str:

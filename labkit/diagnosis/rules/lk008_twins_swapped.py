@@ -62,7 +62,7 @@ class TwinsSwapped(Rule):
             waiting=rest,
             sides=words.wait_sides(world, everyone),
             next_step=f"{words.SAME_ORDER}. {words.now(world)}",
-            facts=("safe mode refused the call before it was issued",),
+            facts=words.wait_facts(world),
             ending="error",
         )
 

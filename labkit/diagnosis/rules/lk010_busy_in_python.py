@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...units import format_seconds
-from ...wire import CallSite, RankView, Side, Verdict
+from ...wire import Call, CallSite, RankView, Side, Verdict
 from .. import words
 from ..layout import Alignment
 from ..rule import Rule, rule
@@ -46,7 +46,7 @@ class BusyInPython(Rule):
         )
 
 
-def _waiting(world: Alignment, ranks: tuple[int, ...], call: words.Call, waited: str) -> str:
+def _waiting(world: Alignment, ranks: tuple[int, ...], call: Call, waited: str) -> str:
     return words.in_call(world, ranks, call).replace(" wait in ", f" have waited{waited} in ", 1).replace(
         " waits in ", f" has waited{waited} in ", 1
     ) if waited else words.in_call(world, ranks, call)  # fmt: skip

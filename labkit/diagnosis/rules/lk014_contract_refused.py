@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import join_ranks
 from ...wire import Verdict
 from .. import words
 from ..layout import Alignment
@@ -29,7 +30,7 @@ class ContractRefused(Rule):
         ranks, call = waits
         errors = {str(error) for rank in ranks if (error := world.views[rank].error) is not None}
         return self.say(
-            f"safe mode refused {words.placed(call)} on {words.join_ranks(ranks)}: the ranks do not agree on it.",
+            f"safe mode refused {words.placed(call)} on {join_ranks(ranks)}: the ranks do not agree on it.",
             waiting=tuple(world.knot),
             sides=words.wait_sides(world, world.knot),
             next_step=f"Read the ContractError: it names what differs. {words.now(world)}",

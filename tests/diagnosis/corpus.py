@@ -1,0 +1,213 @@
+"""Every kind of fault as a named case: its evidence, the code that must claim it, and the culprits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .build import world
+
+from labkit.wire import Call, CallSite, CodeError, Evidence, Frame
+
+BRANCH = "if rank == 0:\n    dist.all_reduce(x)\nelse:\n    dist.broadcast(x)"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A world that goes wrong."""
+
+    name: str
+    evidence: Evidence
+    code: str
+    culprits: tuple[int, ...]
+    sentence: str = ""
+    ending: str = ""
+
+
+def _w(*args, **kw):
+    return world(*args, **kw).run()
+
+
+def _two_sites(world_, rank, other_line):
+    """The rank's last call comes from another line."""
+    line = world_.calls[rank]
+    line[-1] = replace(line[-1], site=CallSite("cell 7", other_line))
+    return world_
+
+
+def cases() -> list[Case]:
+    """All cases, live and after the fact."""
+    return [*_process(), *_mismatch(), *_lines(), *_absent(), *_p2p(), *_safe(), *_after()]
+
+
+def _process() -> list[Case]:
+    return [
+        Case("killed", _w("ar1 ar2", {2: "ar1 die"}).evidence(), "LK001", (2,),
+             "rank 2 died (killed by SIGKILL) while ranks 0, 1 and 3 wait in all_reduce #2 (cell 7, line 2).", "abort"),
+        Case("exit 3 of 2", _w("ar1", {1: "die"}, 2).but(1, exit_code=3).evidence(), "LK001", (1,),
+             "rank 1 died (exit code 3) while rank 0 waits in all_reduce #1 (cell 7, line 1).", "abort"),
+        Case("died idle", _w("ar1", {2: "ar1 die"}, 3).evidence(), "LK001", (2,),
+             "rank 2 died (killed by SIGKILL); its last call was all_reduce #1 (cell 7, line 1).", "abort"),
+        Case("died in the call", _w("ar1", {1: "die"}, 3).but(1, exit_code=-11).evidence(), "LK001", (1,)),
+        Case("stopped", _w("ar1 bar2", {0: "ar1 stop"}).evidence(), "LK002", (0,),
+             "rank 0 is stopped (SIGSTOP) while ranks 1-3 wait in barrier #2 (cell 7, line 2).", "hang"),
+        Case("stopped idle", _w("ar1", {2: "ar1 stop"}, 3).evidence(), "LK002", (2,)),
+        Case("raised", _w("ar1 ar2", {1: "ar1 raise2"}).evidence(), "LK003", (1,),
+             "rank 1 raised ValueError (cell 7, line 2) and ranks 0, 2 and 3 wait in all_reduce #2 (cell 7, line 2).", "hang"),
+        Case("raised of 2", _w("ar1", {0: "raise1"}, 2).evidence(), "LK003", (0,)),
+    ]  # fmt: skip
+
+
+def _mismatch() -> list[Case]:
+    swapped = {2: "ar1 bc3 ar2"}
+    return [
+        Case("order", _w("ar1 ar2 bc3", swapped).evidence(), "LK004", (2,),
+             "rank 2 called broadcast (cell 7, line 3) while ranks 0, 1 and 3 wait in all_reduce #2 (cell 7, line 2).", "hang"),
+        Case("order of 3", _w("ar1 bar2", {0: "bar2 ar1"}, 3).evidence(), "LK004", (0,)),
+        Case("order of 2", _w("ar1 ar2 bc3", {1: "ar1 bc3 ar2"}, 2).evidence(), "LK004", (1,),
+             "rank 0 called all_reduce #2 (cell 7, line 2), rank 1 called broadcast #2 (cell 7, line 3); "
+             "rank 1 most likely: line 3 comes after line 2."),
+        Case("order of 2 in branches", _w("ar2", {1: "bc4"}, 2, source=BRANCH).evidence(), "LK004", (0, 1),
+             "rank 0 called all_reduce #1 (cell 7, line 2), rank 1 called broadcast #1 (cell 7, line 4)."),
+        Case("order, two against two", _w("ar1 bc2", {2: "bc2 ar1", 3: "bc2 ar1"}).evidence(), "LK004", (0, 1, 2, 3)),
+        Case("skip seen as order", _w("ar1 bc2", {3: "bc2"}).evidence(), "LK004", (3,)),
+        Case("order across groups", _w("ar1 ar2", {0: "ar1%tp ar2", 1: "ar2 ar1%tp", 2: "ar2", 3: "ar2"},
+             groups={"tp": (0, 1)}).evidence(), "LK004", (0,),
+             "rank 0 waits in all_reduce #1 of group tp (cell 7, line 1) while ranks 1-3 wait in all_reduce #1 (cell 7, line 2): "
+             "they wait for each other."),
+        Case("size", _w("ar1 bar2", {2: "ar1:4 bar2"}).evidence(), "LK005", (2,),
+             "rank 2 called all_reduce #1 with shape (4,), float32 (cell 7, line 1) while ranks 0, 1 and 3 give it shape (8,), "
+             "float32 (cell 7, line 1).", "hang"),
+        Case("dtype", _w("ar1", {0: "ar1/f64"}, 3).evidence(), "LK005", (0,)),
+        Case("broadcast size", _w("bc1", {3: "bc1:16"}).evidence(), "LK005", (3,)),
+        Case("size of 2", _w("ar1", {1: "ar1:4"}, 2).evidence(), "LK005", (0, 1),
+             "rank 0 called all_reduce #1 with shape (8,), float32 (cell 7, line 1), rank 1 called all_reduce #1 with shape (4,), "
+             "float32 (cell 7, line 1)."),
+        Case("size, the smaller died", _w("ar1", {2: "ar1:16"}).but(0, process="dead", exit_code=-6).but(
+             1, process="dead", exit_code=-6).evidence(), "LK005", (2,), ending="abort"),
+        Case("root", _w("bc1", {1: "bc1^1"}).evidence(), "LK006", (1,),
+             "rank 1 called broadcast #1 with root 1 (cell 7, line 1) while ranks 0, 2 and 3 name root 0 (cell 7, line 1).", "hang"),
+        Case("reduce op", _w("ar1", {2: "ar1~max"}, 3).evidence(), "LK006", (2,), ending="silent"),
+        Case("every rank its own root", _w("bc1", {1: "bc1^1"}, 2).evidence(), "LK006", (0, 1)),
+    ]  # fmt: skip
+
+
+def _lines() -> list[Case]:
+    three = "ar1 ar2 ar3"
+    return [
+        Case("twins", _w(three, {2: "ar2 ar1 ar3"}).evidence(), "LK008", (2,),
+             "rank 2 made all_reduce #1 and #2 in the other order: cell 7, line 2 before cell 7, line 1, "
+             "ranks 0, 1 and 3 the other way round.", "silent"),
+        Case("twins of 3, apart", _w(three, {0: "ar3 ar2 ar1"}, 3).evidence(), "LK008", (0,)),
+        Case("twins of 2", _w(three, {1: "ar1 ar3 ar2"}, 2).evidence(), "LK008", (1,)),
+        Case("twins beside a branch", _w("bc1 " + three, {0: "bc9 " + three, 3: "bc1 ar2 ar1 ar3"}).evidence(), "LK008", (3,)),
+        Case("skipped", _w(three, {2: "ar1 ar3"}).evidence(), "LK009", (2,),
+             "rank 2 skipped all_reduce (cell 7, line 2), which ranks 0, 1 and 3 make as #2; since then calls pair up wrongly, "
+             "and ranks 0, 1 and 3 wait in all_reduce #3 (cell 7, line 3).", "hang"),
+        Case("skipped, then another op", _w("ar1 ar2 bc3", {1: "ar2 bc3"}).evidence(), "LK009", (1,)),
+        Case("skipped two", _w("ar1 ar2 ar3 ar4 ar5", {1: "ar1 ar4 ar5"}, 3).evidence(), "LK009", (1,)),
+        Case("skipped of 2", _w(three, {1: "ar1 ar3"}, 2).evidence(), "LK009", (1,)),
+        Case("extra", _w(three, {2: "ar1 ar1 ar2 ar3"}).evidence(), "LK009", (2,),
+             "rank 2 made an extra all_reduce (cell 7, line 1) as #2, which ranks 0, 1 and 3 do not make; "
+             "since then calls pair up wrongly, and rank 2 waits in all_reduce #4 (cell 7, line 3).", "hang"),
+        Case("extra of 2", _w(three, {0: "ar1 ar1 ar2 ar3"}, 2).evidence(), "LK009", (0,)),
+        Case("extra at the end", _w("ar1", {3: "ar1 ar2"}).evidence(), "LK009", (3,),
+             "rank 3 waits in all_reduce #2 (cell 7, line 2), an extra call: ranks 0-2 have finished cell 7 without it."),
+        Case("extra of 2 at the end", _w("ar1", {0: "ar1 ar1"}, 2).evidence(), "LK009", (0,)),
+    ]  # fmt: skip
+
+
+def _absent() -> list[Case]:
+    behind = _w("ar1", {1: "busy1"}, 3)
+    waits_async = _w("ar1&", {1: "busy1"}, 3, source="work = dist.all_reduce(x)\nwork.wait()")
+    for rank in (0, 2):
+        waits_async.but(rank, activity="cell", stack=(Frame("cell 7", 2, "<module>"),))
+    only = world("ar1", targets=(0, 1)).run()
+    late = _w("ar1 ar2", ranks=4)
+    old = world("bar1", {1: "", 2: "", 3: ""}).run()
+    return [
+        Case("left early", _w("ar1 ar1 ar1", {2: "ar1 ar1"}).evidence(), "LK007", (2,),
+             "rank 2 has finished cell 7 without all_reduce #3, in which ranks 0, 1 and 3 wait (cell 7, line 1).", "hang"),
+        Case("left early of 2", _w("ar1 ar2", {0: "ar1"}, 2).evidence(), "LK007", (0,)),
+        Case("only rank 0 calls", _w("", {0: "ar2"}, 2, source="if rank == 0:\n    dist.all_reduce(x)").evidence(), "LK007", (0, 1)),
+        Case("busy", _w("ar1 ar2", {3: "ar1 busy2"}).evidence(), "LK010", (3,),
+             "rank 3 is busy in Python at cell 7, line 2 while ranks 0-2 have waited for 2.00 s in all_reduce #2 (cell 7, line 2).",
+             "hang"),
+        Case("busy of 2", behind.evidence(), "LK010", (1,)),
+        Case("holds the lock", _w("ar1 ar2", {3: "ar1 busy2"}).but(3, answers=False, stack=()).evidence(), "LK010", (3,),
+             "rank 3 holds the interpreter lock (GIL) after all_reduce #1 (cell 7, line 1) while ranks 0-2 have waited for 2.00 s in "
+             "all_reduce #2 (cell 7, line 2)."),
+        Case("busy, others wait for a Work", waits_async.evidence(), "LK010", (1,)),
+        Case("not begun", _w("ar1", {2: ""}, 3).but(2, cell=6).evidence(), "LK010", (2,)),
+        Case("not sent", only.evidence(), "LK012", (2, 3),
+             "ranks 0 and 1 wait in all_reduce #1 (cell 7, line 1), which needs ranks 2 and 3 too, but cell 7 was sent only to "
+             "ranks 0 and 1.", "hang"),
+        Case("an older cell waits", old.but(1, cell=8).but(2, cell=8).but(3, cell=8).evidence(cell=8, targets=(1, 2, 3)),
+             "LK012", (1, 2, 3)),
+        Case("straggler", late.late(2, 1.5).evidence(), "LK011", (2,),
+             "rank 2 came to all_reduce #2 (cell 7, line 2) 1.50 s after the first, and ranks 0, 1 and 3 were held up by it.", "slow"),
+        Case("straggler of 2", _w("ar1", ranks=2).late(0, 0.9).evidence(), "LK011", (0,)),
+    ]  # fmt: skip
+
+
+def _p2p() -> list[Case]:
+    return [
+        Case("both receive", _w("", {0: "recv1^1", 1: "recv2^0"}, 2).evidence(), "LK013", (0, 1),
+             "rank 0 waits in recv from rank 1 (cell 7, line 1); rank 1 waits in recv from rank 0 (cell 7, line 2).", "hang"),
+        Case("both send", _w("", {0: "send1^1", 1: "send2^0"}, 2).evidence(), "LK013", (0, 1)),
+        Case("send without recv", _w("", {0: "send1^1"}, 3).evidence(), "LK013", (0, 1),
+             "rank 0 waits in send to rank 1 (cell 7, line 1), but rank 1 has finished cell 7."),
+        Case("recv beside a collective", _w("ar1", {2: "recv2^3 ar1"}).evidence(), "LK013", (2, 3)),
+        Case("a ring of sends", _w("", {r: f"send1^{(r + 1) % 4}" for r in range(4)}).evidence(), "LK013", (0, 1, 2, 3)),
+        Case("p2p peer busy", _w("", {0: "recv1^1", 1: "busy2"}, 2).evidence(), "LK010", (1,)),
+        Case("p2p peer raised", _w("", {0: "recv1^1", 1: "raise2"}, 2).evidence(), "LK003", (1,)),
+    ]  # fmt: skip
+
+
+def _safe() -> list[Case]:
+    same = world("ar1").run(1)
+    for rank in (1, 2, 3):
+        same._advance(rank)
+    for rank in range(4):
+        same.calls[rank][-1] = replace(same.calls[rank][-1], state="issued")
+    twins = _w("ar1", {2: "ar2"})
+    for rank in range(4):
+        twins.calls[rank][-1] = replace(twins.calls[rank][-1], state="issued")
+    return [
+        Case("safe order", _w("ar1 bc2", {2: "bc2 ar1"}).refuse().evidence(), "LK004", (2,),
+             "rank 2 called broadcast (cell 7, line 2) while ranks 0, 1 and 3 called all_reduce #1 (cell 7, line 1).", "error"),
+        Case("safe size", _w("ar1", {0: "ar1:4"}).refuse().evidence(), "LK005", (0,), ending="error"),
+        Case("safe root", _w("bc1", {3: "bc1^3"}).refuse().evidence(), "LK006", (3,), ending="error"),
+        Case("safe left early", _w("ar1 ar1", {1: "ar1"}).refuse().evidence(), "LK007", (1,)),
+        Case("safe raised", _w("ar1 ar1", {1: "ar1 raise2"}).refuse().evidence(), "LK003", (1,)),
+        Case("safe busy", _w("ar1 ar1", {1: "ar1 busy2"}).refuse().evidence(), "LK010", (1,)),
+        Case("safe twins", twins.refuse().evidence(), "LK008", (2,),
+             "rank 2 called all_reduce #1 (cell 7, line 2) while ranks 0, 1 and 3 called it at cell 7, line 1: "
+             "two calls that look alike were swapped, or one was left out.", "error"),
+        Case("safe, nothing to see", same.refuse().evidence(), "LK014", (),
+             "safe mode refused all_reduce #1 (cell 7, line 1) on ranks 0-3: the ranks do not agree on it.", "error"),
+    ]  # fmt: skip
+
+
+def _after() -> list[Case]:
+    """The same worlds after a deadline has cut who waited."""
+    late = _w("ar1 ar2", {2: "ar1 busy2"}).cut()
+    came = Call(2, 2, "all_reduce", "world", (0, 1, 2, 3), (8,), "float32", 32, "sum", -1, False, CallSite("cell 7", 2), 7,
+                "failed", late.now_s + 3, late.now_s + 3.1)  # fmt: skip
+    late.calls[2].append(came)
+    return [
+        Case("after: order", _w("ar1 ar2 bc3", {2: "ar1 bc3 ar2"}).cut().evidence(), "LK004", (2,),
+             "rank 2 called broadcast (cell 7, line 3) while ranks 0, 1 and 3 waited in all_reduce #2 (cell 7, line 2).", "hang"),
+        Case("after: size", _w("ar1 bar2", {2: "ar1:4 bar2"}).cut().evidence(), "LK005", (2,)),
+        Case("after: skipped", _w("ar1 ar2 ar3", {2: "ar1 ar3"}).cut().evidence(), "LK009", (2,)),
+        Case("after: left early", _w("ar1 ar1", {3: "ar1"}).cut().evidence(), "LK007", (3,),
+             "rank 3 has finished cell 7 without all_reduce #2, in which ranks 0-2 waited (cell 7, line 1)."),
+        Case("after: raised", _w("ar1", {1: "raise1"}).cut().evidence(), "LK003", (1,)),
+        Case("after: died", _w("ar1", {1: "die"}).cut(0.01).evidence(), "LK001", (1,)),
+        Case("after: interrupted in Python", _w("ar1 ar2", {0: "ar1 busy3"}).cut().evidence(), "LK010", (0,),
+             "rank 0 was busy in Python at cell 7, line 3 while ranks 1-3 waited in all_reduce #2 (cell 7, line 2)."),
+        Case("after: came too late", late.but(2, error=CodeError("RuntimeError", "Connection closed by peer")).evidence(9.0),
+             "LK010", (2,), "rank 2 came to all_reduce #2 (cell 7, line 2) only when the others had given up while ranks 0, 1 and 3 "
+             "waited in all_reduce #2 (cell 7, line 2)."),
+        Case("after: not sent", world("ar1", targets=(0, 2)).run().cut().evidence(), "LK012", (1, 3)),
+        Case("after: p2p", _w("", {0: "recv1^1", 1: "recv2^0"}, 2).cut().evidence(), "LK013", (0, 1)),
+    ]  # fmt: skip

@@ -1,0 +1,78 @@
+"""Every case of the corpus: claimed by exactly one rule, with the right culprits and sentence."""
+
+from __future__ import annotations
+
+import pytest
+from .corpus import cases
+
+from labkit.diagnosis import RULES, align, judge
+from labkit.diagnosis.rule import SECTIONS
+from labkit.wire import dumps, loads
+
+CASES = {case.name: case for case in cases()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_rule_claims_it(name):
+    case = CASES[name]
+    claims = [rule.code for rule in RULES.values() if rule.claim(align(case.evidence)) is not None]
+    assert claims == [case.code]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_culprits_and_sentence(name):
+    case = CASES[name]
+    (verdict,) = judge(case.evidence)
+    assert verdict.culprits == case.culprits, verdict.sentence
+    if case.sentence:
+        assert verdict.sentence == case.sentence
+    if case.ending:
+        assert verdict.ending == case.ending
+    assert not set(verdict.culprits) & set(verdict.waiting)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_verdict_is_complete(name):
+    (verdict,) = judge(CASES[name].evidence)
+    rule = RULES[verdict.code]
+    assert (verdict.rule, verdict.title) == (rule.name, rule.title)
+    assert verdict.next_step.endswith(".")
+    assert verdict.sentence.endswith(".")
+    assert "  " not in verdict.sentence
+    assert ".." not in verdict.sentence
+    assert verdict.sides
+    assert verdict.facts
+    assert all(side.ranks and side.did for side in verdict.sides)
+    for side in verdict.sides:
+        assert side.source == CASES[name].evidence.source_line(side.site)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_evidence_from_a_recording_gives_the_same_verdict(name):
+    evidence = CASES[name].evidence
+    assert judge(loads(dumps(evidence))) == judge(evidence)
+
+
+def test_every_rule_has_a_case_with_its_sentence():
+    assert {case.code for case in CASES.values() if case.sentence} == set(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code)
+def test_docstring_sections(rule):
+    sections = rule.sections()
+    assert tuple(sections) == SECTIONS
+    assert all(len(text) > 40 and text.endswith(".") for text in sections.values())
+
+
+def test_codes_and_names():
+    assert list(RULES) == [f"LK{number:03}" for number in range(1, 15)]
+    assert len({rule.name for rule in RULES.values()}) == len(RULES)
+
+
+def test_a_side_quotes_its_line():
+    (verdict,) = judge(CASES["order"].evidence)
+    assert [(side.ranks, side.did, side.source) for side in verdict.sides] == [
+        ((0, 1, 3), "wait in all_reduce #2", "dist.all_reduce(x)"),
+        ((2,), "waits in broadcast #2", "dist.broadcast(x)"),
+    ]
+    assert "world.recover()" in verdict.next_step
