@@ -12,6 +12,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 
 from .wire import Call, CallSite
@@ -138,14 +139,20 @@ class RingWriter:
         self._map.close()
 
 
+@dataclass(frozen=True)
 class RingState:
     """What a beacon file says at one moment."""
 
-    def __init__(self, header: tuple[object, ...], calls: tuple[Call, ...]) -> None:
-        (_, self.pid, self.rank, self.generation, self.cell, activity,
-         self.cell_started_s, self.beat_s, self.count, _, self.fired, _) = header  # type: ignore[assignment]  # fmt: skip
-        self.activity = ACTIVITIES[activity]  # type: ignore[call-overload]
-        self.calls = calls
+    pid: int
+    rank: int
+    generation: int
+    cell: int
+    activity: str
+    cell_started_s: float
+    beat_s: float
+    count: int
+    fired: int
+    calls: tuple[Call, ...]
 
 
 def read_ring(path: Path) -> RingState | None:
@@ -156,9 +163,10 @@ def read_ring(path: Path) -> RingState | None:
         return None
     if len(data) < FILE_BYTES or data[:8] != _MAGIC:
         return None
-    header = _HEADER.unpack_from(data, 0)
+    (_, pid, rank, generation, cell, activity, cell_s, beat_s, count, _, fired, _) = _HEADER.unpack_from(data, 0)
     calls = [call for slot in range(SLOTS) if (call := _read_slot(data, slot)) is not None]
-    return RingState(header, tuple(sorted(calls, key=lambda call: call.index)))
+    calls.sort(key=lambda call: call.index)
+    return RingState(pid, rank, generation, cell, ACTIVITIES[activity], cell_s, beat_s, count, fired, tuple(calls))
 
 
 def read_beat(path: Path) -> float:

@@ -39,3 +39,21 @@ def algbw_gb_per_s(num_bytes: float, seconds: float) -> float:
     2.0
     """
     return num_bytes / seconds / 1e9
+
+
+def is_whole(value: object) -> bool:
+    """Whether a learner gave a whole number (True and False are none).
+
+    >>> is_whole(4), is_whole(True), is_whole("4")
+    (True, False, False)
+    """
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether a learner gave a number.
+
+    >>> is_number(0.5), is_number(None)
+    (True, False)
+    """
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -349,6 +349,7 @@ class CellResult:
     diagnosis: Diagnosis | None = None
     recovery: RecoveryReport | None = None
     elapsed_s: float = 0.0
+    world_size: int = 0
 
     @property
     def ok(self) -> bool:

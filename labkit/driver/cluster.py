@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ..errors import DeadlineExceeded, RankError, join_ranks
@@ -68,9 +69,8 @@ class Cluster:
                 "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.world_size),
             }  # fmt: skip
             # the exit may be told before `pid` is known here, so the seat is told apart by a token
-            token = object()
-            seat.token = token
-            seat.pid = self.launcher.rank(rank, env, lambda status, rank=rank, token=token: self._rank_ended(rank, token, status))
+            seat.token = token = object()
+            seat.pid = self.launcher.rank(rank, env, partial(self._rank_ended, rank, token))
         self.transport.wait_for_ranks(list(ranks), COME_UP_TIMEOUT_S)
 
     def form(self, mode: str) -> float:
@@ -94,7 +94,9 @@ class Cluster:
                     f"{join_ranks(late)} did not join generation {self.generation}", hint="`labkit doctor`", ranks=late
                 ) from None
             if not outcome.ok:
-                raise RankError(f"rank {pending.rank} could not join: {outcome.error}", hint="`labkit doctor`", ranks=[pending.rank])
+                raise RankError(
+                    f"rank {pending.rank} could not join: {outcome.error}", hint="`labkit doctor`", ranks=[pending.rank]
+                )
             values.append(outcome.value["value"])
         expected = self.world_size * (self.world_size + 1) / 2
         if values != [expected] * self.world_size:
@@ -177,5 +179,3 @@ def seat_environment(rank: int, world_size: int, backend: str) -> dict[str, str]
     if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
         env["GLOO_SOCKET_IFNAME"] = "lo"
     return env
-
-

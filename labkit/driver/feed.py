@@ -69,7 +69,7 @@ class Feed:
         if seat.rank in asked:
             try:
                 answer = asked[seat.rank].result(max(0.0, end - time.monotonic()))
-            except Exception:  # no answer in time, or the rank is gone: either way it did not answer
+            except Exception:  # noqa: BLE001 - no answer in time, or the rank is gone: either way it did not answer
                 answer = None
         stack: tuple[Frame, ...] = ()
         source = ""
@@ -95,7 +95,14 @@ class Feed:
 
 
 def _merge(
-    seat: Seat, state: RingState | None, process: str, stack: tuple[Frame, ...], source: str, error: CodeError | None, *, answers: bool
+    seat: Seat,
+    state: RingState | None,
+    process: str,
+    stack: tuple[Frame, ...],
+    source: str,
+    error: CodeError | None,
+    *,
+    answers: bool,
 ) -> RankView:
     if state is None or state.pid != seat.pid:
         return RankView(
@@ -136,7 +143,8 @@ def spy(pid: int, timeout_s: float = 3.0) -> tuple[Frame, ...]:
     """The main thread's stack by py-spy, where the system lets it look."""
     tool = str(Path(sys.executable).parent / "py-spy")
     try:
-        text = subprocess.run([tool, "dump", "--json", "--pid", str(pid)], capture_output=True, timeout=timeout_s).stdout
+        command = [tool, "dump", "--json", "--pid", str(pid)]
+        text = subprocess.run(command, capture_output=True, timeout=timeout_s, check=True).stdout
         threads = json.loads(text)
     except (OSError, ValueError, subprocess.SubprocessError):
         return ()

@@ -11,6 +11,8 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import StartError
@@ -27,7 +29,7 @@ class ForkServer:
 
     def __init__(self, log: str = os.devnull) -> None:
         ours, theirs = socket.socketpair()
-        with open(log, "ab") as output:
+        with Path(log).open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "labkit.rank.forkserver", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
@@ -55,16 +57,14 @@ class ForkServer:
         """Fork a child; returns {"pid": ...} (and a store's "port"). `on_exit(status)` is called when it ends."""
         reply: Future[dict[str, Any]] = Future()
         number = next(self._numbers)
-        request = {"seq": number, "kind": kind, "argv": argv, "env": env, "log": log, "cwd": os.getcwd()}
+        request = {"seq": number, "kind": kind, "argv": argv, "env": env, "log": log, "cwd": str(Path.cwd())}
         with self._lock:
             self._replies[number] = reply
         try:
             self._sock.sendall(json.dumps(request).encode() + b"\n")
             answer = reply.result(READY_TIMEOUT_S if not self.ready.done() else FORK_TIMEOUT_S)
         except (OSError, TimeoutError):
-            raise StartError(
-                f"the fork server did not make a {kind}", hint='try labkit.start(launcher="subprocess")'
-            ) from None
+            raise StartError(f"the fork server did not make a {kind}", hint='try labkit.start(launcher="subprocess")') from None
         if "error" in answer:
             raise StartError(str(answer["error"]), hint='try labkit.start(launcher="subprocess")')
         self._watch(answer["pid"], on_exit)
@@ -118,10 +118,8 @@ class ForkServer:
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Hang up: the fork server ends its children and itself."""
-        try:
+        with suppress(OSError):  # hung up already
             self._sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:

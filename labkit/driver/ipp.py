@@ -182,8 +182,7 @@ def _connect(folder: Path, timeout_s: float) -> Any:
             raise StartError(f"the controller did not start in {timeout_s:g} s", hint="`labkit doctor` looks for the reason")
         time.sleep(0.005)
     info = json.loads(files[0].read_text())
-    client = ipp.Client(info, profile_dir=str(folder), timeout=max(1, int(end - time.monotonic())))
-    return client
+    return ipp.Client(info, profile_dir=str(folder), timeout=max(1, int(end - time.monotonic())))
 
 
 def _whole(file: Path) -> bool:

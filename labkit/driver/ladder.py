@@ -51,7 +51,8 @@ class _Climb:
         }
         wait(asked.values(), timeout=PROBE_S)
         ranks = tuple(
-            RankState(rank, state, self._busy(rank), rank not in asked or _answered(asked[rank])) for rank, state in enumerate(states)
+            RankState(rank, state, self._busy(rank), rank not in asked or _answered(asked[rank]))
+            for rank, state in enumerate(states)
         )
         return Assessed(ranks, broken, force)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from ..launching import engine_arguments
@@ -84,11 +85,13 @@ class ProcessLauncher:
         self._folder = folder
         self._lifelines: list[socket.socket] = []
 
-    def _spawn(self, command: list[str], env: dict[str, str], name: str, on_exit: OnExit, **options: Any) -> subprocess.Popen[bytes]:
+    def _spawn(
+        self, command: list[str], env: dict[str, str], name: str, on_exit: OnExit, **options: Any
+    ) -> subprocess.Popen[bytes]:
         ours, theirs = socket.socketpair()
         self._lifelines.append(ours)  # its end of file, when this kernel dies, ends the process
         guarded = [sys.executable, "-m", "labkit.rank.lifeline", str(theirs.fileno()), *command]
-        with open(self._folder.log(name), "ab") as output:
+        with Path(self._folder.log(name)).open("ab") as output:
             process = subprocess.Popen(
                 guarded, stdin=subprocess.DEVNULL, stdout=options.pop("stdout", output), stderr=output,
                 env={**os.environ, **env}, start_new_session=True, pass_fds=[theirs.fileno()], **options,

@@ -8,7 +8,7 @@ import time
 
 from ..errors import NotEnoughDevices, NotEnoughMemory, UsageError, WorldMismatch
 from ..registry import unknown
-from ..units import format_bytes
+from ..units import format_bytes, is_whole
 from .cluster import Cluster, seat_environment
 from .current import HOLDER
 from .devices import RANK_BYTES, Gpu, find_gpus, free_memory_bytes
@@ -77,7 +77,7 @@ def _check(ranks: int | None, backend: str, mode: str, launcher: str) -> None:
         raise unknown("launcher", launcher, LAUNCHERS)
     if ranks is None:
         return
-    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+    if not is_whole(ranks) or ranks < 1:
         raise UsageError(f"a world of {ranks!r} ranks can't be", hint="give a whole number from 1, for example ranks=4")
     if ranks > MAX_RANKS:
         raise UsageError(f"{ranks} ranks are too many for one machine", hint=f"give at most {MAX_RANKS}", ranks=ranks)
@@ -90,7 +90,7 @@ def _same(running: World, ranks: int | None, backend: str, mode: str) -> World:
         differs.append(f"{running.world_size} ranks, not {ranks}")
     if backend not in ("auto", running.backend):
         differs.append(f"{running.backend}, not {backend}")
-    if mode != running.mode and mode != "raw":
+    if mode not in (running.mode, "raw"):
         differs.append(f"{running.mode} mode, not {mode}")
     if differs:
         raise WorldMismatch(
@@ -154,9 +154,8 @@ def _up(num_ranks: int, backend: str, gpus: list[Gpu], launcher: str, mode: str,
     folder = RunDir.create()
     cluster: Cluster | None = None
     try:
-        cluster = Cluster(
-            folder, _launcher(launcher, folder), make_seats(num_ranks, backend, gpus), backend=backend, group_timeout_s=group_timeout_s
-        )
+        seats = make_seats(num_ranks, backend, gpus)
+        cluster = Cluster(folder, _launcher(launcher, folder), seats, backend=backend, group_timeout_s=group_timeout_s)
         cluster.start(mode)
     except BaseException:
         if cluster is not None:

@@ -24,11 +24,10 @@ def pack(values: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any], list[b
     plain: dict[str, str] = {}
     arrays: dict[str, Any] = {}
     buffers: list[bytes] = []
-    for name, value in values.items():
+    for name, given in values.items():
         if not name.isidentifier():
             raise UsageError(f"{name!r} is not a variable name", hint="use letters, digits and _")
-        if hasattr(value, "detach"):
-            value = value.detach().cpu().numpy()
+        value = given.detach().cpu().numpy() if hasattr(given, "detach") else given
         if isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
             arrays[name] = {"dtype": value.dtype.str, "shape": list(value.shape)}
             buffers.append(numpy.ascontiguousarray(value).tobytes())

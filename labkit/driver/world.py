@@ -11,6 +11,7 @@ from ..diagnosis import judge
 from ..errors import DeadlineExceeded, RankBusy, RankDead, RankRaised, UsageError, join_ranks
 from ..faults import FAULTS
 from ..registry import unknown
+from ..units import is_number, is_whole
 from ..wire import (
     CellResult,
     Diagnosis,
@@ -85,7 +86,7 @@ class World:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # ---- running
+    # ---- running a cell or an op
     def run_cell(
         self,
         code: str,
@@ -121,7 +122,7 @@ class World:
             diagnosis = self._after(pendings)
         result = CellResult(
             self.cell, cells.outcomes(pendings, status), diagnosis if diagnosis and not diagnosis.healthy else None,
-            recovery, time.monotonic() - started,
+            recovery, time.monotonic() - started, self.world_size,
         )  # fmt: skip
         self._note(result)
         return result
@@ -129,7 +130,7 @@ class World:
     def _send(
         self, rank: int, op: str, payload: dict[str, Any], *, buffers: Sequence[bytes] = (), on_output: OnOutput | None = None
     ) -> Pending:
-        pending = self._cluster.transport.request(rank, op, payload, buffers=buffers, on_output=on_output)
+        pending: Pending = self._cluster.transport.request(rank, op, payload, buffers=buffers, on_output=on_output)
         self._pending[rank] = pending
         return pending
 
@@ -166,7 +167,9 @@ class World:
         for active in self._injections:
             active.observe(result)
 
-    def run(self, op: str, ranks: Sequence[int] | int | None = None, *, deadline_s: float | None = None, **payload: Any) -> OpResult:
+    def run(
+        self, op: str, ranks: Sequence[int] | int | None = None, *, deadline_s: float | None = None, **payload: Any
+    ) -> OpResult:
         """Run a rank op by name ("ping", "all_reduce", ...); its plain values, by rank.
 
         Raises RankRaised with the rank's own message if the op fails there.
@@ -218,15 +221,16 @@ class World:
 
     def pull(self, name: str, ranks: Sequence[int] | int | None = None, limit_bytes: int = 256 * 2**20) -> dict[int, Any]:
         """A variable's value by rank: numbers as numpy arrays, plain values as they are, others as text."""
-        result, parts = self._run("pull", {"name": name, "limit_bytes": limit_bytes}, ranks, deadline_s=max(self.deadline_s, 60.0))
-        return {
-            outcome.rank: unpack(outcome.value, buffers) for outcome, buffers in zip(result.outcomes, parts, strict=True)
-        }
+        limit = max(self.deadline_s, 60.0)
+        result, parts = self._run("pull", {"name": name, "limit_bytes": limit_bytes}, ranks, deadline_s=limit)
+        pairs = zip(result.outcomes, parts, strict=True)
+        return {outcome.rank: unpack(outcome.value, buffers) for outcome, buffers in pairs}
 
     def push(self, ranks: Sequence[int] | int | None = None, **values: Any) -> None:
         """Set variables on ranks: numbers become tensors on the rank's device, plain values stay as they are."""
         plain, arrays, buffers = pack(values)
-        self._run("push", {"values": plain, "arrays": arrays}, ranks, deadline_s=max(self.deadline_s, 60.0), buffers=buffers)
+        limit = max(self.deadline_s, 60.0)
+        self._run("push", {"values": plain, "arrays": arrays}, ranks, deadline_s=limit, buffers=buffers)
 
     # ---- seeing
     def status(self) -> WorldStatus:
@@ -260,7 +264,7 @@ class World:
     def _source(self, cell: int) -> str:
         return self._sources.get(cell, "")
 
-    # ---- breaking
+    # ---- faults
     def inject(self, fault: str, rank: int, **params: Any) -> ActiveInjection:
         """Arm a fault on a rank: it fires in the next cell. As a context manager it is taken out at the end."""
         spec = FAULTS[fault]
@@ -351,7 +355,7 @@ def _targets(ranks: Sequence[int] | int | None, world_size: int) -> tuple[int, .
     if ranks is None:
         return tuple(range(world_size))
     chosen = (ranks,) if isinstance(ranks, int) else tuple(ranks)
-    wrong = [rank for rank in chosen if isinstance(rank, bool) or not isinstance(rank, int) or not 0 <= rank < world_size]
+    wrong = [rank for rank in chosen if not is_whole(rank) or not 0 <= rank < world_size]
     if wrong or not chosen:
         there = "rank 0" if world_size == 1 else f"ranks 0-{world_size - 1}"
         what = f"no rank {wrong[0]}" if wrong else "no rank was named"
@@ -360,7 +364,7 @@ def _targets(ranks: Sequence[int] | int | None, world_size: int) -> tuple[int, .
 
 
 def _deadline(seconds: float) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= 86400:
+    if not is_number(seconds) or not 0 < seconds <= 86400:
         raise UsageError(f"a deadline of {seconds!r} makes no sense", hint="give seconds, for example deadline_s=10")
     return float(seconds)
 
@@ -376,6 +380,5 @@ def _raise_first(op: str, outcomes: Sequence[Outcome]) -> None:
     text = error.message if error is not None else first.status
     if error is not None and error.type in ("UnknownName", "UsageError"):
         raise UsageError(text, rank=first.rank)
-    raise RankRaised(
-        f"rank {first.rank}: {error.type + ': ' if error else ''}{text}", hint="see world.status()", ranks=[o.rank for o in failed]
-    )
+    kind = f"{error.type}: " if error else ""
+    raise RankRaised(f"rank {first.rank}: {kind}{text}", hint="see world.status()", ranks=[o.rank for o in failed])

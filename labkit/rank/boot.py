@@ -1,8 +1,8 @@
 """The first thing that runs in an engine: makes it a rank. The same code for every launcher.
 
-    LABKIT_RANK, LABKIT_WORLD_SIZE   who it is
-    LABKIT_RUN_DIR                   the world's private folder
-    LABKIT_BACKEND, LABKIT_DEVICE    what it communicates with, and where its tensors are
+LABKIT_RANK, LABKIT_WORLD_SIZE   who it is
+LABKIT_RUN_DIR                   the world's private folder
+LABKIT_BACKEND, LABKIT_DEVICE    what it communicates with, and where its tensors are
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def install() -> None:
     """Read the environment, hang the two doors into the engine's kernel, and fill the learner's namespace."""
     from IPython.core.getipython import get_ipython
 
-    shell = get_ipython()  # type: ignore[no-untyped-call]
+    shell: Any = get_ipython()
     context = make_context(shell.user_ns)
     _after_fork()
     kernel = shell.kernel
@@ -94,7 +95,5 @@ def _after_fork() -> None:
 
 
 def _flush() -> None:
-    import sys
-
     sys.stdout.flush()
     sys.stderr.flush()

@@ -30,11 +30,11 @@ def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | 
     try:
         if shows:
             body = ast.Module(tree.body[:-1], type_ignores=[])
-            exec(compile(body, name, "exec"), namespace)
+            exec(compile(body, name, "exec"), namespace)  # noqa: S102 - running the learner's code is its purpose
             assert isinstance(last, ast.Expr)
-            value = eval(compile(ast.Expression(last.value), name, "eval"), namespace)
+            value = eval(compile(ast.Expression(last.value), name, "eval"), namespace)  # noqa: S307
         else:
-            exec(compile(tree, name, "exec"), namespace)
+            exec(compile(tree, name, "exec"), namespace)  # noqa: S102
         context.tap.end_cell()
     except LeaveCell:
         return None
@@ -69,10 +69,7 @@ def describe_error(error: BaseException) -> CodeError:
         site = CallSite(error.filename, error.lineno or 0)
     lines = traceback.format_list(users) + traceback.format_exception_only(error)
     message = str(error)
-    if isinstance(error, LabkitError):
-        name = type(error).__name__
-    else:
-        name = type(error).__qualname__
+    name = type(error).__name__ if isinstance(error, LabkitError) else type(error).__qualname__
     return CodeError(type=name, message=_first_lines(message), site=site, traceback="".join(lines)[-8000:])
 
 

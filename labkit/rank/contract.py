@@ -47,9 +47,7 @@ class Contract:
         mine = f"{stem}/{context.rank}"
         self._store.set(mine, json.dumps(fingerprint(call)))
         self._wait(keys, call)
-        prints = {
-            rank: json.loads(text) for rank, text in zip(call.group_ranks, self._store.multi_get(keys), strict=True)
-        }
+        prints = {rank: json.loads(text) for rank, text in zip(call.group_ranks, self._store.multi_get(keys), strict=True)}
         self._tidy(call.group, mine)
         text = difference(prints)
         if text:
@@ -64,9 +62,7 @@ class Contract:
         while not self._store.check(keys):
             if self._context.refusal:
                 reason, self._context.refusal = self._context.refusal, ""
-                raise ContractError(
-                    f"{call} was refused: {reason}", hint="nothing was issued; mend the cell and run it again"
-                )
+                raise ContractError(f"{call} was refused: {reason}", hint="nothing was issued; mend the cell and run it again")
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 0.005)
 
@@ -114,6 +110,7 @@ def _describe(field: str, values: dict[int, Any], prints: dict[int, dict[str, An
         site = prints[ranks[0]]["site"]
         place = f" ({CallSite(site[0], site[1])})" if site else ""
         shown = list(value) if isinstance(value, tuple) else value
-        what = prints[ranks[0]]["op"] if field in ("op", "site") else f"{prints[ranks[0]]['op']} with {_WORDS.get(field, field)} {shown}"
+        op = prints[ranks[0]]["op"]
+        what = op if field in ("op", "site") else f"{op} with {_WORDS.get(field, field)} {shown}"
         parts.append(f"{join_ranks(ranks)}: {what}{place}")
     return "; ".join(parts)

@@ -45,7 +45,7 @@ def serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: li
         outcome = Outcome(context.rank, "ok", **_value_or_shown(value))
     except KeyboardInterrupt:
         outcome = Outcome(context.rank, "interrupted")
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - whatever a cell raises is its outcome
         described = describe_error(error)
         if is_cell:
             context.error = described
@@ -66,5 +66,5 @@ def serve_control(context: RankContext, content: dict[str, Any]) -> Any:
     try:
         op = CONTROL_OPS[content["op"]]
         return {"value": to_plain(op(context, **from_plain(content.get("payload", {}))))}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - told to whoever asked
         return {"error": to_plain(describe_error(error))}

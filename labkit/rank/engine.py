@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ..launching import engine_arguments
 
+
 def run(arguments: Sequence[str]) -> None:
     """Be an engine until told to stop."""
     from ipyparallel.engine.app import IPEngine

@@ -48,7 +48,7 @@ class _Server:
         self.ready = False
 
     def serve(self) -> None:
-        import ipyparallel.controller.app  # noqa: F401
+        import ipyparallel.controller.app
         import ipyparallel.engine.app  # noqa: F401
 
         self.say(ready="controller")
@@ -64,12 +64,12 @@ class _Server:
         self.end()
 
     def import_torch(self) -> None:
-        import ipykernel.ipkernel  # noqa: F401
+        import ipykernel.ipkernel
         import ipykernel.zmqshell  # noqa: F401
         import numpy  # noqa: F401
         import torch
         import torch._dynamo  # a rank's first DDP and first stack trace would wait for it
-        import torch.distributed  # noqa: F401
+        import torch.distributed
 
         from . import boot  # noqa: F401
 
@@ -79,7 +79,8 @@ class _Server:
 
     def step(self, timeout_s: float | None) -> bool:
         """Read what has come and reap who has ended; False when the kernel is gone."""
-        readable, _, _ = select.select([self.sock, self.wake], [], [], timeout_s)
+        sources: list[Any] = [self.sock, self.wake]
+        readable, _, _ = select.select(sources, [], [], timeout_s)
         if self.wake in readable:
             os.read(self.wake, 4096)
         self.reap()
@@ -154,7 +155,7 @@ class _Server:
             status = 0
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - whatever it is goes to the log, and the child ends
             import traceback
 
             traceback.print_exc()
@@ -182,8 +183,11 @@ class _Server:
             os.dup2(source, target)
         os.close(log)
         os.close(null)
-        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w", buffering=1, closefd=False), open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
-        sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+        sys.stdin = open(0)  # noqa: SIM115 - it lives as long as the process
+        for name, descriptor in (("stdout", 1), ("stderr", 2)):
+            stream = open(descriptor, "w", buffering=1, closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
         os.environ.clear()
         os.environ.update(request["env"])
         if request.get("cwd"):

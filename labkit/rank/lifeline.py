@@ -7,6 +7,7 @@ has started go too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import runpy
 import signal
@@ -16,11 +17,8 @@ import threading
 
 
 def _watch(descriptor: int) -> None:
-    with socket.socket(fileno=descriptor) as line:
-        try:
-            line.recv(1)
-        except OSError:
-            pass  # as good as an end of file
+    with socket.socket(fileno=descriptor) as line, contextlib.suppress(OSError):  # as good as an end of file
+        line.recv(1)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 

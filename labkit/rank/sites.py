@@ -35,10 +35,10 @@ def is_users_file(filename: str) -> bool:
 
 def find_site(frame: FrameType | None = None) -> CallSite | None:
     """The innermost line of the learner's on the stack, or None (a thread of a library's)."""
-    at = frame if frame is not None else sys._getframe(1)
+    at: FrameType | None = frame if frame is not None else sys._getframe(1)
     while at is not None:
         code = at.f_code
         if is_users_file(code.co_filename):
             return CallSite(code.co_filename, at.f_lineno, code.co_name)
-        at = at.f_back  # type: ignore[assignment]
+        at = at.f_back
     return None

@@ -44,5 +44,3 @@ def _abort_nccl() -> int:
         return 0
     dist.distributed_c10d._abort_process_group()
     return 1
-
-
