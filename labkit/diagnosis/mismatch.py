@@ -45,9 +45,7 @@ def _misstep(world: Alignment, track: Track) -> Misstep | None:
     return _slip_between(world, track, known, by_majority(sides))
 
 
-def _slip_between(
-    world: Alignment, track: Track, keys: dict[int, list[Key]], sides: list[tuple[int, ...]]
-) -> Misstep | None:
+def _slip_between(world: Alignment, track: Track, keys: dict[int, list[Key]], sides: list[tuple[int, ...]]) -> Misstep | None:
     heads = [max(side, key=lambda r: (len(keys[r]), -r)) for side in sides]
     over = {rank: all(world.standing(r) == "finished" for r in side) for rank, side in zip(heads, sides, strict=True)}
     first = min(track.columns, default=0)

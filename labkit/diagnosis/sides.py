@@ -37,7 +37,7 @@ def _previous_site(found: Disagreement, rank: int) -> CallSite | None:
 
 
 def both_sides(world: Alignment, found: Disagreement, describe: Callable[[Call], str]) -> str:
-    """"rank 0 called this, rank 1 called that"."""
+    """All sides in a row: rank 0 called this, rank 1 called that."""
     return ", ".join(
         f"{join_ranks(side)} called {describe(words.call_of(found.column, side))}"
         for side in sorted(found.sides, key=lambda side: side[0])

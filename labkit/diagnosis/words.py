@@ -27,7 +27,7 @@ def named(call: Call) -> str:
 
 
 def spot(site: CallSite | None) -> str:
-    """" (cell 7, line 3)", or nothing if the place is not known."""
+    """The place in brackets, or nothing if it is not known."""
     return f" ({site})" if site is not None else ""
 
 
@@ -52,7 +52,7 @@ def do(ranks: Iterable[int], one: str, many: str) -> str:
 
 
 def in_call(world: Alignment, ranks: tuple[int, ...], call: Call) -> str:
-    """"ranks 0 and 1 wait in all_reduce #5 (cell 7, line 2)"; "called" where nobody waits, "waited" where it is over."""
+    """Ranks and their call: "wait in" while they do, "waited in" when that is over, "called" where nobody waits."""
     waits = [world.waits[rank] for rank in ranks if rank in world.waits and world.waits[rank].call.index == call.index]
     waits = waits or [world.waits[rank] for rank in ranks if rank in world.waits and _same(world.waits[rank].call, call)]
     if not waits or call.state == "refused":
@@ -79,7 +79,7 @@ def main_wait(world: Alignment, ranks: Iterable[int]) -> tuple[tuple[int, ...], 
 
 
 def wait_text(world: Alignment, ranks: Iterable[int]) -> str:
-    """"ranks 0 and 1 wait in all_reduce #5 (cell 7, line 2)", or nothing."""
+    """Of these ranks, those who wait and in what, or nothing."""
     found = main_wait(world, ranks)
     return in_call(world, *found) if found else ""
 
@@ -106,7 +106,7 @@ def wait_sides(world: Alignment, ranks: Iterable[int]) -> tuple[Side, ...]:
 
 
 def last_call(world: Alignment, rank: int) -> str:
-    """"its last call was all_reduce #4 (cell 7, line 2)"."""
+    """A clause: its last call was all_reduce #4 (cell 7, line 2)."""
     calls = world.calls[rank]
     return f"its last call was {placed(calls[-1])}" if calls else "it has made no call"
 

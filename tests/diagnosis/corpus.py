@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .build import world
-
 from labkit.wire import Call, CallSite, CodeError, Evidence, Frame
 
+from .build import world
+
+ALONE = "if rank == 0:\n    dist.all_reduce(x)"
 BRANCH = "if rank == 0:\n    dist.all_reduce(x)\nelse:\n    dist.broadcast(x)"
 
 
@@ -80,12 +81,13 @@ def _mismatch() -> list[Case]:
         Case("dtype", _w("ar1", {0: "ar1/f64"}, 3).evidence(), "LK005", (0,)),
         Case("broadcast size", _w("bc1", {3: "bc1:16"}).evidence(), "LK005", (3,)),
         Case("size of 2", _w("ar1", {1: "ar1:4"}, 2).evidence(), "LK005", (0, 1),
-             "rank 0 called all_reduce #1 with shape (8,), float32 (cell 7, line 1), rank 1 called all_reduce #1 with shape (4,), "
-             "float32 (cell 7, line 1)."),
+             "rank 0 called all_reduce #1 with shape (8,), float32 (cell 7, line 1), rank 1 called all_reduce #1 with shape "
+             "(4,), float32 (cell 7, line 1)."),
         Case("size, the smaller died", _w("ar1", {2: "ar1:16"}).but(0, process="dead", exit_code=-6).but(
              1, process="dead", exit_code=-6).evidence(), "LK005", (2,), ending="abort"),
         Case("root", _w("bc1", {1: "bc1^1"}).evidence(), "LK006", (1,),
-             "rank 1 called broadcast #1 with root 1 (cell 7, line 1) while ranks 0, 2 and 3 name root 0 (cell 7, line 1).", "hang"),
+             "rank 1 called broadcast #1 with root 1 (cell 7, line 1) while ranks 0, 2 and 3 name root 0 "
+             "(cell 7, line 1).", "hang"),
         Case("reduce op", _w("ar1", {2: "ar1~max"}, 3).evidence(), "LK006", (2,), ending="silent"),
         Case("every rank its own root", _w("bc1", {1: "bc1^1"}, 2).evidence(), "LK006", (0, 1)),
     ]  # fmt: skip
@@ -128,14 +130,15 @@ def _absent() -> list[Case]:
         Case("left early", _w("ar1 ar1 ar1", {2: "ar1 ar1"}).evidence(), "LK007", (2,),
              "rank 2 has finished cell 7 without all_reduce #3, in which ranks 0, 1 and 3 wait (cell 7, line 1).", "hang"),
         Case("left early of 2", _w("ar1 ar2", {0: "ar1"}, 2).evidence(), "LK007", (0,)),
-        Case("only rank 0 calls", _w("", {0: "ar2"}, 2, source="if rank == 0:\n    dist.all_reduce(x)").evidence(), "LK007", (0, 1)),
+        Case("only rank 0 calls", _w("", {0: "ar2"}, 2, source=ALONE).evidence(), "LK007", (0, 1)),
         Case("busy", _w("ar1 ar2", {3: "ar1 busy2"}).evidence(), "LK010", (3,),
-             "rank 3 is busy in Python at cell 7, line 2 while ranks 0-2 have waited for 2.00 s in all_reduce #2 (cell 7, line 2).",
+             "rank 3 is busy in Python at cell 7, line 2 while ranks 0-2 have waited for 2.00 s in all_reduce #2 "
+             "(cell 7, line 2).",
              "hang"),
         Case("busy of 2", behind.evidence(), "LK010", (1,)),
         Case("holds the lock", _w("ar1 ar2", {3: "ar1 busy2"}).but(3, answers=False, stack=()).evidence(), "LK010", (3,),
-             "rank 3 holds the interpreter lock (GIL) after all_reduce #1 (cell 7, line 1) while ranks 0-2 have waited for 2.00 s in "
-             "all_reduce #2 (cell 7, line 2)."),
+             "rank 3 holds the interpreter lock (GIL) after all_reduce #1 (cell 7, line 1) while ranks 0-2 have waited for "
+             "2.00 s in all_reduce #2 (cell 7, line 2)."),
         Case("busy, others wait for a Work", waits_async.evidence(), "LK010", (1,)),
         Case("not begun", _w("ar1", {2: ""}, 3).but(2, cell=6).evidence(), "LK010", (2,)),
         Case("not sent", only.evidence(), "LK012", (2, 3),
@@ -144,7 +147,8 @@ def _absent() -> list[Case]:
         Case("an older cell waits", old.but(1, cell=8).but(2, cell=8).but(3, cell=8).evidence(cell=8, targets=(1, 2, 3)),
              "LK012", (1, 2, 3)),
         Case("straggler", late.late(2, 1.5).evidence(), "LK011", (2,),
-             "rank 2 came to all_reduce #2 (cell 7, line 2) 1.50 s after the first, and ranks 0, 1 and 3 were held up by it.", "slow"),
+             "rank 2 came to all_reduce #2 (cell 7, line 2) 1.50 s after the first, and ranks 0, 1 and 3 were held up "
+             "by it.", "slow"),
         Case("straggler of 2", _w("ar1", ranks=2).late(0, 0.9).evidence(), "LK011", (0,)),
     ]  # fmt: skip
 
@@ -206,8 +210,8 @@ def _after() -> list[Case]:
         Case("after: interrupted in Python", _w("ar1 ar2", {0: "ar1 busy3"}).cut().evidence(), "LK010", (0,),
              "rank 0 was busy in Python at cell 7, line 3 while ranks 1-3 waited in all_reduce #2 (cell 7, line 2)."),
         Case("after: came too late", late.but(2, error=CodeError("RuntimeError", "Connection closed by peer")).evidence(9.0),
-             "LK010", (2,), "rank 2 came to all_reduce #2 (cell 7, line 2) only when the others had given up while ranks 0, 1 and 3 "
-             "waited in all_reduce #2 (cell 7, line 2)."),
+             "LK010", (2,), "rank 2 came to all_reduce #2 (cell 7, line 2) only when the others had given up while "
+             "ranks 0, 1 and 3 waited in all_reduce #2 (cell 7, line 2)."),
         Case("after: not sent", world("ar1", targets=(0, 2)).run().cut().evidence(), "LK012", (1, 3)),
         Case("after: p2p", _w("", {0: "recv1^1", 1: "recv2^0"}, 2).cut().evidence(), "LK013", (0, 1)),
     ]  # fmt: skip

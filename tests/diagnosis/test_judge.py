@@ -23,7 +23,8 @@ def test_a_dead_rank_and_a_stopped_one_are_two_verdicts() -> None:
 def test_two_dead_ranks_are_one_verdict() -> None:
     (verdict,) = judge(world("ar1", {1: "die", 3: "die"}).run().evidence())
     assert verdict.sentence == (
-        "rank 1 died (killed by SIGKILL) and rank 3 died (killed by SIGKILL) while ranks 0 and 2 wait in all_reduce #1 (cell 7, line 1)."
+        "rank 1 died (killed by SIGKILL) and rank 3 died (killed by SIGKILL) while "
+        "ranks 0 and 2 wait in all_reduce #1 (cell 7, line 1)."
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from .corpus import cases
 
 from labkit.diagnosis import RULES, align, judge
 from labkit.diagnosis.rule import SECTIONS
 from labkit.wire import dumps, loads
+
+from .corpus import cases
 
 CASES = {case.name: case for case in cases()}
 
