@@ -46,12 +46,7 @@ declare(
             "Cast to one dtype just before the collective, on every rank, and read the dtype from the configuration that all "
             "ranks share."
         ),
-        demo=(
-            "grad = torch.full((4096,), float(rank + 1))\n"
-            "dist.all_reduce(grad)\n"
-            "dist.barrier()\n"
-            "grad[:4].tolist()\n"
-        ),
+        demo=("grad = torch.full((4096,), float(rank + 1))\ndist.all_reduce(grad)\ndist.barrier()\ngrad[:4].tolist()\n"),
         expect={
             "raw": Expectation("abort", ("LK005", "LK001")),
             "safe": Expectation("error", ("LK014", "LK005")),

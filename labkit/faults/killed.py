@@ -33,11 +33,7 @@ declare(
             "Find out who killed it (exit code -9 is often the kernel's out-of-memory killer) and make the rank smaller; keep "
             "checkpoints, because a process that is killed can't save anything."
         ),
-        demo=(
-            "loss = torch.tensor([float(rank + 1)])\n"
-            "dist.all_reduce(loss)\n"
-            "(loss / world_size).item()\n"
-        ),
+        demo=("loss = torch.tensor([float(rank + 1)])\ndist.all_reduce(loss)\n(loss / world_size).item()\n"),
         expect={
             "raw": Expectation("abort", ("LK001",)),
             "safe": Expectation("abort", ("LK001", "LK014")),

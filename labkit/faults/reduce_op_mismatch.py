@@ -29,7 +29,7 @@ class ReduceOpMismatch(OneShot):
 
 
 def _name(op: Any) -> str:
-    """"MAX" for a ReduceOp.MAX in either of torch's two spellings; SUM where none is given."""
+    """ "MAX" for a ReduceOp.MAX in either of torch's two spellings; SUM where none is given."""
     if op is None:
         return "SUM"
     text = str(op)

@@ -52,18 +52,13 @@ declare(
             "rank of the world. "
             "Each rank works out from the root whom to receive from and whom to send to, so the plans do not fit together: some "
             "ranks wait for data that nobody sends them. "
-            "A rank that believes it is the root may even finish happily, with its own numbers."
+            "Other ranks may even finish, with the numbers of the wrong root."
         ),
         cure=(
             "Give the root as a constant that is the same on all ranks, and remember that `src` counts in the world and "
             "`group_src` in the group."
         ),
-        demo=(
-            "weights = torch.full((4,), 10.0 + rank)\n"
-            "dist.broadcast(weights, src=0)\n"
-            "dist.barrier()\n"
-            "weights.tolist()\n"
-        ),
+        demo=("weights = torch.full((4,), 10.0 + rank)\ndist.broadcast(weights, src=0)\nweights.tolist()\n"),
         expect={
             "raw": Expectation("hang", ("LK006",)),
             "safe": Expectation("error", ("LK014", "LK006")),

@@ -9,7 +9,11 @@ from .base import Expectation, Fault, Hands, Param, declare
 
 
 class ShapeMismatch(Replaced):
-    """Gives the call a tensor of half or of twice as many elements."""
+    """Gives the call a tensor of half or of twice as many elements.
+
+    On gloo's ring a rank receives from the next one: with the smaller tensor this rank's process is ended,
+    with the larger one that of the rank before it. A few elements only may pass, with wrong values.
+    """
 
     ops = frozenset({"all_reduce", "reduce", "broadcast", "all_gather", "send", "recv", "isend", "irecv"})
 
@@ -39,12 +43,7 @@ declare(
         cure=(
             "Make the sizes equal before the call: drop or pad the short batch, or gather the sizes first and pad to the largest."
         ),
-        demo=(
-            "batch = torch.arange(4096.0) + rank\n"
-            "dist.all_reduce(batch)\n"
-            "dist.barrier()\n"
-            "batch[:4].tolist()\n"
-        ),
+        demo=("batch = torch.arange(4096.0) + rank\ndist.all_reduce(batch)\ndist.barrier()\nbatch[:4].tolist()\n"),
         expect={
             "raw": Expectation("abort", ("LK005", "LK001")),
             "safe": Expectation("error", ("LK014", "LK005")),

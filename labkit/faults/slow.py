@@ -27,8 +27,8 @@ declare(
         teaches=(
             "A collective is done when the last rank has come, so the slowest rank sets the pace of all. "
             "Here one rank comes late, as with a slow disk, a longer batch or a GPU that is throttled. "
-            "The result is right, and every rank loses the same time. "
-            "A timer around the collective blames the wrong ranks: it is long on those that came early and short on the late one."
+            "The result is right, and every rank loses the same time, so the lost time alone does not say who was late. "
+            "What tells is the moment at which each rank entered the collective: the last one in is the late one."
         ),
         cure=(
             "Compare when each rank entered the collective, not how long it stayed; then give the late rank less work or a "

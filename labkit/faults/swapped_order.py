@@ -7,7 +7,11 @@ from .base import Expectation, Fault, PendingCall, declare
 
 
 class SwappedOrder(Swap):
-    """Holds the call back and lets whatever comes next go first."""
+    """Holds the call back and lets whatever comes next go first.
+
+    Two calls that look alike give the silent ending of swapped-twins, two sizes of one call the abort of
+    shape-mismatch; the hang needs two different operations, as in the demo.
+    """
 
     def may_hold(self, call: PendingCall) -> bool:
         return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import importlib
 import io
 import json
 import os
@@ -141,7 +142,9 @@ def run(source: str, fault: str | None, culprit: int | None, params: dict[str, A
             time.sleep(0.01)
         died = {}
         for rank, pid in pids.items():
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] if Path(f"/proc/{pid}").exists() else "gone"
+            state = (
+                Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] if Path(f"/proc/{pid}").exists() else "gone"
+            )
             died[rank] = state
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -156,14 +159,12 @@ def run(source: str, fault: str | None, culprit: int | None, params: dict[str, A
 
 
 def main() -> None:
-    import torch  # noqa: F401 - imported once, before the forks
-    import torch.distributed
-
+    importlib.import_module("torch.distributed")  # takes a second: once, before the forks
     for line in sys.stdin:
         name, culprit, params, ranks = json.loads(line)
         fault = FAULTS[name]
         armed = name if culprit is not None else None
-        print(json.dumps(run(fault.demo, armed, culprit, params, ranks, 2.5)), flush=True)
+        print(json.dumps(run(fault.demo, armed, culprit, params, ranks, 2.0)), flush=True)
 
 
 if __name__ == "__main__":
