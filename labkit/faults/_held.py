@@ -73,6 +73,8 @@ class Swap(Interceptor):
 
     def around(self, call: PendingCall, issue: Issue) -> Any:
         held, self._held = self._held, None
+        if held is not None and held.waiting and held.call.cell != call.cell:
+            held.drop(RuntimeError("its cell ended with an error"))  # nobody waits for it any more
         if held is not None and held.waiting:
             if not self.may_overtake(held.call, call):
                 held.release()

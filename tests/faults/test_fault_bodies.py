@@ -92,6 +92,16 @@ def test_if_the_call_that_goes_first_fails_the_held_one_is_dropped(rank: Any) ->
         held.wait()
 
 
+def test_a_held_call_does_not_outlive_a_cell_that_failed(rank: Any) -> None:
+    swap = FAULTS["swapped-order"].arm(rank)
+    swap.around(two(rank)[0], rank.issue)
+    later = rank.call("barrier")
+    later.cell = 2
+    swap.around(later, rank.issue)
+    swap.end_of_cell()
+    assert rank.tape == ["fired", "barrier"]
+
+
 def test_twins_must_look_alike(rank: Any) -> None:
     swap = FAULTS["swapped-twins"].arm(rank)
     x, y, longer = torch.ones(4), torch.ones(4), torch.ones(5)
