@@ -120,12 +120,18 @@ def _answers(calls: tuple[Call, ...], rank: int, call: Call) -> bool:
     )
 
 
+def _settled(world: Alignment) -> bool:
+    """Nobody is still on the way: the lines of calls will not grow into each other."""
+    left_behind = any(world.standing(rank) == "finished" for wait in world.waits.values() for rank in wait.absent)
+    return world.over or left_behind or world.stalled(tuple(world.waits))
+
+
 def _judged(world: Alignment) -> Alignment:
     disagreement, misstep = first_disagreement(world), first_misstep(world)
     if misstep and disagreement and (misstep.track.group != disagreement.track.group or misstep.seq > disagreement.seq):
         misstep = None
-    if misstep and not (disagreement or world.over or world.stalled(tuple(world.waits))):
-        misstep = None  # the cell is still running: its line of calls is not complete
+    if misstep and not (disagreement or _settled(world)):
+        misstep = None
     if misstep:
         return replace(world, misstep=misstep)
     if disagreement:
