@@ -56,7 +56,7 @@ def test_in_a_loop_the_rank_that_has_ended_tells_skip_from_extra() -> None:
 
 def test_numbers_that_begin_anew_in_one_cell() -> None:
     """A check after recovery makes calls in the same cell: the calls before it no longer count."""
-    seen = world("ar1 bar2", {1: "ar1"}).run().cut()
+    seen = world("ar1 bar2", {1: "ar1 bc3"}).run().cut()
     for rank in range(4):
         seen.calls[rank].append(replace(seen.calls[rank][0], index=9, seq=1, op="barrier", site=None))
         seen.but(rank, error=None)
