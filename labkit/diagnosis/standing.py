@@ -34,20 +34,18 @@ def is_echo(error: CodeError) -> bool:
 
 
 def current_calls(view: RankView, generation: int) -> tuple[Call, ...]:
-    """The calls that count: of this generation, and after a group's numbers last began anew."""
+    """The calls that count: of this generation, and after numbers last began anew, as they do in a new generation."""
     if view.generation and view.generation < generation:
         return ()
     last: dict[str, int] = {}
-    start: dict[str, int] = {}
+    start = 0
     for call in view.calls:
         if call.p2p:
             continue
         if call.seq <= last.get(call.group, 0):
-            start[call.group] = call.index
+            start, last = call.index, {}
         last[call.group] = call.seq
-    if not start:
-        return view.calls
-    return tuple(call for call in view.calls if call.index >= start.get(call.group, 0))
+    return tuple(call for call in view.calls if call.index >= start) if start else view.calls
 
 
 @dataclass(frozen=True)

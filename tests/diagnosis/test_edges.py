@@ -63,6 +63,15 @@ def test_numbers_that_begin_anew_in_one_cell() -> None:
     assert found(seen.evidence()) == []
 
 
+def test_numbers_that_begin_anew_end_all_groups() -> None:
+    seen = world("ar1 ar2%tp", {0: "ar1 ar2%tp", 1: "ar1 bc3%tp", 2: "ar1", 3: "ar1"}, groups={"tp": (0, 1)}).run().cut()
+    assert [verdict.code for verdict in judge(seen.evidence())] == ["LK004"]
+    for rank in range(4):
+        seen.calls[rank].append(replace(seen.calls[rank][0], index=9, site=None))
+        seen.but(rank, error=None)
+    assert found(seen.evidence()) == []
+
+
 def test_an_older_cells_exception_is_no_reason() -> None:
     seen = world("ar1", {2: ""}).run().but(2, cell=6, error=CodeError("ValueError", "in cell 6"))
     assert found(seen.evidence()) == [("LK010", (2,))]
