@@ -67,7 +67,14 @@ class IppTransport:
 
     # ---- the main channel
     def request(
-        self, rank: int, op: str, payload: dict[str, Any], *, buffers: Sequence[bytes] = (), on_output: OnOutput | None = None
+        self,
+        rank: int,
+        op: str,
+        payload: dict[str, Any],
+        *,
+        turn: int = 0,
+        buffers: Sequence[bytes] = (),
+        on_output: OnOutput | None = None,
     ) -> Pending:
         pending = Pending(rank, op, int(payload.get("cell", 0)), on_output)
         target = self._target(rank)
@@ -85,7 +92,7 @@ class IppTransport:
             future.iopub_callbacks.append(lambda message: self._on_output(future, message))
 
         self._client._send(
-            self._client._mux_stream, "labkit_request", content={"op": op, "payload": to_plain(payload)},
+            self._client._mux_stream, "labkit_request", content={"op": op, "payload": to_plain(payload), "turn": turn},
             ident=target, buffers=list(buffers) or None, message_future_hook=hook,
         )  # fmt: skip
         return pending

@@ -61,8 +61,17 @@ class Transport(Protocol):
         ...
 
     def request(
-        self, rank: int, op: str, payload: dict[str, Any], *, buffers: Sequence[bytes] = (), on_output: OnOutput | None = None
-    ) -> Pending: ...
+        self,
+        rank: int,
+        op: str,
+        payload: dict[str, Any],
+        *,
+        turn: int = 0,
+        buffers: Sequence[bytes] = (),
+        on_output: OnOutput | None = None,
+    ) -> Pending:
+        """Send a request; `turn` is its number, the same for all ranks that get it."""
+        ...
 
     def control(self, rank: int, op: str, payload: dict[str, Any]) -> Future[Any]:
         """A plain value, from the rank's control thread; the future fails with RankError if it can't."""

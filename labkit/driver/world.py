@@ -51,6 +51,7 @@ class World:
         self.broken = ""
         self.cell = 0
         self.last: CellResult | None = None
+        self._turn = 0
         self._targets: tuple[int, ...] = ()
         self._sources: dict[int, str] = {}
         self._pending: dict[int, Pending] = {}
@@ -108,6 +109,7 @@ class World:
         self.cell = max(self.cell + 1, cell)
         self._targets, self._sources[self.cell] = targets, code
         counts = self._cluster.feed.beats()
+        self._turn += 1
         pendings = [self._send(rank, "cell", {"code": code, "cell": self.cell}, on_output=on_output) for rank in targets]
         watch = cells.Watch(self._cluster.feed.beats, self.diagnose, limit)
         recovery = None
@@ -130,7 +132,9 @@ class World:
     def _send(
         self, rank: int, op: str, payload: dict[str, Any], *, buffers: Sequence[bytes] = (), on_output: OnOutput | None = None
     ) -> Pending:
-        pending: Pending = self._cluster.transport.request(rank, op, payload, buffers=buffers, on_output=on_output)
+        pending: Pending = self._cluster.transport.request(
+            rank, op, payload, turn=self._turn, buffers=buffers, on_output=on_output
+        )
         self._pending[rank] = pending
         return pending
 
@@ -148,7 +152,7 @@ class World:
             return diagnosis
         for pending in pendings:
             if not pending.done:
-                self._cluster.transport.control(pending.rank, "refuse", {"reason": verdict.sentence})
+                self._cluster.transport.control(pending.rank, "refuse", {"reason": verdict.sentence, "turn": self._turn})
         end = time.monotonic() + 1.0
         while time.monotonic() < end and not all(pending.done for pending in pendings):
             time.sleep(0.005)
@@ -187,6 +191,7 @@ class World:
         targets = self._ready(ranks)
         limit = _deadline(self.deadline_s if deadline_s is None else deadline_s)
         started = time.monotonic()
+        self._turn += 1
         pendings = [self._send(rank, op, payload, buffers=buffers) for rank in targets]
         for pending in pendings:
             left = max(0.0, limit - (time.monotonic() - started))

@@ -22,6 +22,7 @@ class RankContext:
     """Identity, place, generation and what the rank is at.
 
     `namespace` is the learner's; `main_busy_since_s` is set while the main thread runs a request.
+    `turn` is the number of the request, the same on all ranks that got it.
     """
 
     rank: int
@@ -33,6 +34,7 @@ class RankContext:
     mode: str = "raw"
     generation: int = 0
     cell: int = 0
+    turn: int = 0
     group_timeout_s: float = 120.0
     error: CodeError | None = None
     main_busy_since_s: float = 0.0
@@ -52,6 +54,7 @@ class RankContext:
         """The main thread starts a request; a cell has a number, another op leaves the last cell's."""
         now = time.monotonic()
         self.main_busy_since_s = now
+        self.refusal = ""
         if cell is not None:
             self.cell, self.error = cell, None
         cell = self.cell

@@ -1,6 +1,6 @@
 """Safe mode: before a collective is issued, its members compare what each is about to do.
 
-Every member writes a fingerprint to the store under (generation, group, cell, number in the cell) and
+Every member writes a fingerprint to the store under (generation, group, request, number in the request) and
 reads the others'. A difference becomes a ContractError on every member, at once, and nothing has been
 issued: tensors are untouched and the group is still usable. A member that does not come is waited for
 until the driver, which sees all ranks, says that it never will (`RankContext.refusal`).
@@ -30,7 +30,7 @@ class Contract:
 
     def __init__(self, context: RankContext, store: Any) -> None:
         self._context, self._store = context, store
-        self._cell = -1
+        self._turn = -1
         self._count: dict[str, int] = {}
         self._mine: dict[str, list[str]] = {}
 
@@ -39,10 +39,10 @@ class Contract:
         if len(call.group_ranks) < 2:
             return
         context = self._context
-        if context.cell != self._cell:
-            self._cell, self._count = context.cell, {}
+        if context.turn != self._turn:
+            self._turn, self._count = context.turn, {}
         number = self._count[call.group] = self._count.get(call.group, 0) + 1
-        stem = f"contract/{call.group}/{context.cell}/{number}"
+        stem = f"contract/{call.group}/{context.turn}/{number}"
         keys = [f"{stem}/{rank}" for rank in call.group_ranks]
         mine = f"{stem}/{context.rank}"
         self._store.set(mine, json.dumps(fingerprint(call)))

@@ -35,6 +35,7 @@ def serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: li
     started = time.monotonic()
     parts: list[bytes] = []
     is_cell = content.get("op") == "cell"
+    context.turn = int(content.get("turn", 0))
     context.enter(int(content["payload"]["cell"]) if is_cell else None)
     try:
         payload = from_plain(content.get("payload", {}))

@@ -26,9 +26,10 @@ def release(context: RankContext, reason: str = "", interrupt: bool = True) -> d
 
 
 @CONTROL_OPS.register("refuse")
-def refuse(context: RankContext, reason: str) -> None:
-    """Safe mode: whoever waits for a member that will not come gets a ContractError that says why."""
-    context.refusal = reason
+def refuse(context: RankContext, reason: str, turn: int) -> None:
+    """Safe mode: whoever waits, in request `turn`, for a member that will not come raises and says why."""
+    if context.turn == turn:
+        context.refusal = reason
 
 
 def _interrupt_if_busy(context: RankContext, since_s: float) -> None:
