@@ -1,0 +1,169 @@
+"""The lab of this kernel: what a notebook holds as `lab`, and what the world tells it.
+
+    lab = labkit.lab("01-every-rank-the-same")
+    lab.predict("01/sum", 77)                       before looking
+    lab.check("01/sum", world.tensors("x"))         after it; raises NotYet with a hint if it is not right
+    lab.done()
+
+If LABKIT_RECORD names a folder, the lab's record is kept there as `<lab>.json`: written anew after
+everything that happens, whole or not at all, so that a killed kernel leaves its last state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+from ..exercises import CHECKS, NotYet
+from ..labrecord import CheckSeen, Guess, LabRecord, Ledger
+from ..wire import CellResult, RecoveryReport, to_plain
+
+if TYPE_CHECKING:
+    from .world import World
+
+_NAME = re.compile(r"\d\d-[a-z0-9-]+")
+_PACKAGES = ("labkit", "torch", "ipyparallel", "ipykernel", "numpy")
+
+
+class Lab:
+    """A lab that is being worked on: predictions, checks, and the record of both."""
+
+    def __init__(self, name: str, folder: Path | None) -> None:
+        self.name, self._folder = name, folder
+        self._began_s = time.monotonic()
+        wanted = [check for check in CHECKS if check.startswith(f"{name[:2]}/")]
+        self._ledger = Ledger(name, versions=versions(), wanted=wanted)
+        self.write(strict=True)
+
+    def predict(self, name: str, guess: Any) -> Guess:
+        """Write down what you expect, before you look. No answer is wrong here; having none is."""
+        if guess is None or guess is ...:
+            raise NotYet(f"{name} has no prediction yet", hint="put your guess in its place; a wrong one is welcome")
+        said = self._ledger.guessed(name, guess)
+        self.write()
+        return said
+
+    def check(self, name: str, *answer: Any) -> CheckSeen:
+        """Hold an answer against the check of that name; NotYet says what is not right and where to look."""
+        says, error = "", None
+        check = CHECKS[name]
+        try:
+            says = check(*answer)
+        except NotYet as missing:
+            error, says = missing, missing.what
+        guess = self._ledger.guess_for(name)
+        if error is None and guess is not None:
+            says += f" You said {guess.guess}."
+        seen = self._ledger.checked(name, error is None, says)
+        self.write()
+        if error is not None:
+            raise error
+        return seen
+
+    def done(self) -> LabRecord:
+        """Close the lab; the record draws what was done and what is still open."""
+        return self.write(finished=True)
+
+    # ---- what the world tells
+    def saw(self, world: World, result: CellResult | None = None) -> None:
+        """Take in what the world shows now; `result` is of the cell that has just ended."""
+        cluster, ledger = world._cluster, self._ledger
+        ledger.world(
+            backend=world.backend, mode=world.mode, launcher=cluster.launcher.name, world_size=world.world_size,
+            folder=str(cluster.folder.path), started_in_s=world.started_in_s,
+        )  # fmt: skip
+        ledger.saw(cluster.feed.look(world._evidence(), ask=False))
+        ledger.processes(_noted(cluster.folder.path))
+        ledger.faults(world.injections)
+        if result is not None:
+            ledger.cell(result.cell, result.elapsed_s)
+        self.write()
+
+    def recovered(self, report: RecoveryReport) -> None:
+        """The world has been brought back."""
+        self._ledger.recovered(report)
+        self.write()
+
+    def write(self, *, finished: bool = False, strict: bool = False) -> LabRecord:
+        """The record as it stands, and its file if one is wanted; only a `strict` write may fail."""
+        record = self._ledger.record(elapsed_s=time.monotonic() - self._began_s, finished=finished)
+        if self._folder is not None:
+            try:
+                write_record(self._folder, record)
+            except OSError as error:
+                if strict:
+                    raise UsageError(
+                        f"can't write in {self._folder}: {error.strerror}",
+                        hint="set LABKIT_RECORD to a folder of yours, or unset it",
+                    ) from None
+        return record
+
+
+class _Desk:
+    """Holds the lab of this kernel, if one is open."""
+
+    lab: Lab | None = None
+
+
+DESK = _Desk()
+
+
+def lab(name: str) -> Lab:
+    """Open a lab by the name of its notebook, for instance "01-every-rank-the-same"; again starts it anew."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name of a lab", hint='it looks like "01-every-rank-the-same"')
+    given = os.environ.get("LABKIT_RECORD", "").strip()
+    DESK.lab = Lab(name, Path(given) if given else None)
+    return DESK.lab
+
+
+def saw(world: World, result: CellResult | None = None) -> None:
+    """The world's hook: something has happened. Costs nothing while no lab is open."""
+    if DESK.lab is not None:
+        DESK.lab.saw(world, result)
+
+
+def recovered(world: World, report: RecoveryReport) -> None:
+    """The world's hook: it has been brought back."""
+    if DESK.lab is not None:
+        DESK.lab.recovered(report)
+        DESK.lab.saw(world)
+
+
+def write_record(folder: Path, record: LabRecord) -> Path:
+    """Write `<lab>.json`, whole or not at all; returns its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{record.lab}.json"
+    part = folder / f"{record.lab}.json.part"
+    part.write_text(json.dumps(to_plain(record), indent=1))
+    part.replace(path)
+    return path
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a lab rests on, without importing any of it."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
+
+
+def _noted(folder: Path) -> list[int]:
+    """The pids that the world has written down in its folder, and the fork server's."""
+    from .current import HOLDER
+
+    server = HOLDER._server
+    try:
+        pids = [int(pid) for pid in json.loads((folder / "world.json").read_text())["pids"]]
+    except (OSError, ValueError, KeyError):
+        pids = []
+    return pids + ([server.pid] if server is not None else [])

@@ -1,0 +1,200 @@
+"""Checks of the lab "Every rank the same"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..errors import join_ranks
+from ..wire import TensorTable, WorldStatus
+from ._base import NotYet, check, plain, rows
+from .primes import PRIMES, counts, explain
+
+INPUTS = ((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12))
+TOTAL = (15, 18, 21, 24)
+
+
+@check("01/processes")
+def processes(status: WorldStatus) -> str:
+    """Every rank is a process of its own."""
+    pids = {card.pid for card in status.cards}
+    if len(pids) != status.world_size:
+        raise NotYet(f"{status.world_size} ranks in {len(pids)} processes", hint="start the world again")
+    devices = {card.device for card in status.cards}
+    return f"{status.world_size} ranks are {len(pids)} processes on {len(devices)} device{'s' if len(devices) > 1 else ''}."
+
+
+@check("01/sum")
+def the_sum(table: TensorTable) -> str:
+    """Every element on every rank is the sum of all primes; a wrong one says who is missing."""
+    found = rows(table)
+    expected = sum(PRIMES[: len(found)])
+    for rank, values in found.items():
+        wrong = next((value for value in values if value != expected), None)
+        if wrong is not None:
+            raise NotYet(
+                f"rank {rank} holds {wrong:g}: {explain(wrong, len(found))}", hint="run the cell above again, on all ranks"
+            )
+    return f"{expected} on every rank, and {explain(expected, len(found))}."
+
+
+@check("01/ops")
+def four_operations(table: TensorTable) -> str:
+    """AVG, MAX, MIN and PRODUCT of the primes, in this order."""
+    found = rows(table)
+    primes = PRIMES[: len(found)]
+    expected = (sum(primes) / len(primes), float(max(primes)), float(min(primes)), float(math.prod(primes)))
+    for rank, values in found.items():
+        if len(values) != 4 or not all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(values, expected, strict=True)):
+            raise NotYet(
+                f"rank {rank} holds {plain(values)}", hint="one element for each of AVG, MAX, MIN and PRODUCT, in this order"
+            )
+    return f"AVG, MAX, MIN, PRODUCT are {', '.join(map(str, plain(expected)))} on every rank."
+
+
+@check("01/blame")
+def blame(answer: Callable[[int, Sequence[int]], Sequence[int]]) -> str:
+    """A function that reads a wrong sum: how often each rank is in it."""
+    tried = 0
+    for world_size in (2, 3, 4):
+        primes = PRIMES[:world_size]
+        for number in range(3**world_size):
+            truth = tuple(number // 3**rank % 3 for rank in range(world_size))
+            total = sum(times * prime for times, prime in zip(truth, primes, strict=True))
+            got = _list(answer(total, list(primes)))
+            if got != list(truth):
+                raise NotYet(
+                    f"for {total} with the primes {list(primes)} you say {got}", hint=f"there, {explain(total, world_size)}"
+                )
+            tried += 1
+    return f"right for all {tried} sums."
+
+
+@check("01/two-steps")
+def two_steps(reduced: TensorTable, all_reduced: TensorTable) -> str:
+    """Reduce and then broadcast is all-reduce, bit by bit."""
+    rows(reduced), rows(all_reduced)
+    ours = {sample.rank: sample.digest for sample in reduced.samples}
+    theirs = {sample.rank: sample.digest for sample in all_reduced.samples}
+    differ = [rank for rank in theirs if ours.get(rank) != theirs[rank]]
+    if differ:
+        raise NotYet(f"they differ on {join_ranks(differ)}", hint="run both cells above, on all ranks")
+    return f"bitwise the same on all {len(theirs)} ranks."
+
+
+@check("01/groups")
+def groups(table: TensorTable) -> str:
+    """The first half of the ranks and the rest sum up among themselves."""
+    found = rows(table)
+    size = len(found)
+    half = (size + 1) // 2
+    for rank, values in found.items():
+        members = range(half) if rank < half else range(half, size)
+        expected = tuple(int(other in members) for other in range(size))
+        if any(counts(value, size) != expected for value in values):
+            raise NotYet(f"rank {rank} holds {plain(values)[:4]}", hint=f"its group is {join_ranks(list(members))}")
+    return f"{join_ranks(list(range(half)))} never met {join_ranks(list(range(half, size)))}."
+
+
+@check("01/dtypes")
+def dtypes(counts_by_rank: Mapping[int, int]) -> str:
+    """For how many of the five types AVG works: a number that all ranks agree on."""
+    found = {int(number) for number in counts_by_rank.values()}
+    if len(found) != 1 or not found & {2, 3, 4, 5}:
+        raise NotYet(f"the ranks count {sorted(found)}", hint="run the cell above again, on all ranks")
+    return f"AVG works for {found.pop()} of 5 types."
+
+
+@check("01/suspicious")
+def suspicious(table: TensorTable) -> str:
+    """The copied ring: identical everywhere, and wrong from three ranks on."""
+    found = rows(table)
+    size = len(found)
+    if not table.identical:
+        raise NotYet("the ranks differ", hint="call the copied ring as it is: ring(x, first=rank - 1)")
+    right = _is_total(found, size)
+    if size == 2 and right:
+        return "identical and right: on two ranks this mistake can't be seen. Try LABKIT_RANKS=4."
+    if right:
+        raise NotYet("this is the sum already", hint="call the copied ring as it is: ring(x, first=rank - 1)")
+    return f"identical on all {size} ranks, and not the sum."
+
+
+@check("01/correct")
+def correct(answer: Callable[[Sequence[Sequence[float]], Sequence[Sequence[float]]], bool]) -> str:
+    """A function that tells a sum from something that only looks like one."""
+    right = [list(TOTAL)] * 3
+    cases: dict[str, tuple[Sequence[Sequence[float]], bool]] = {
+        "the sum, on every rank": (right, True),
+        "the same wrong numbers on every rank": ([[10, 12, 14, 16]] * 3, False),
+        "one element wrong on the last rank": ([*right[:2], [15, 18, 21, 25]], False),
+        "the mean instead of the sum": ([[5, 6, 7, 8]] * 3, False),
+        "the right numbers in another order": ([[24, 21, 18, 15]] * 3, False),
+        "every rank its own input": ([list(row) for row in INPUTS], False),
+        "rank 0 wrong, the others right": ([[15, 18, 21, 0], *right[1:]], False),
+    }
+    for name, (outputs, truth) in cases.items():
+        got = answer([list(row) for row in INPUTS], [list(row) for row in outputs])
+        if bool(got) != truth:
+            raise NotYet(f"for {name} you say {bool(got)}", hint="compare every rank's output with the sum of all inputs")
+    return f"it tells right from wrong in all {len(cases)} cases."
+
+
+@check("01/ring")
+def ring(table: TensorTable) -> str:
+    """The mended ring gives the sum on every rank."""
+    found = rows(table)
+    if not _is_total(found, len(found)):
+        more = "still identical, still wrong" if table.identical else "now the ranks differ"
+        raise NotYet(
+            f"{more}: rank 0 holds {plain(found[0])}", hint="which chunk is complete on rank r when the first half ends?"
+        )
+    return f"the sum, on all {len(found)} ranks."
+
+
+def _is_total(found: Mapping[int, Sequence[float]], size: int) -> bool:
+    """Whether rank r started with 2n r + 1, 2n r + 2, ..., and all of that was added up."""
+    width = 2 * size
+    expected = [sum(width * rank + place + 1 for rank in range(size)) for place in range(width)]
+    return all(list(values) == expected for values in found.values())
+
+
+@check("01/drift")
+def drift(alone: TensorTable, together: TensorTable) -> str:
+    """Replicas that do not talk drift apart; replicas that average stay bitwise equal."""
+    rows(alone), rows(together)
+    num_digests = len({sample.digest for sample in alone.samples})
+    if num_digests != len(alone.samples):
+        raise NotYet("without sync some replicas are equal", hint="give every rank batches of its own")
+    if not together.identical:
+        raise NotYet("with sync the replicas differ", hint="average the gradient on all ranks before the step")
+    return f"alone: {num_digests} different replicas; together: one, bit by bit."
+
+
+@check("01/script")
+def script(values: Mapping[Any, Sequence[float]], table: TensorTable) -> str:
+    """The script's numbers are the notebook's."""
+    found = rows(table)
+    theirs = {int(rank): tuple(row) for rank, row in values.items()}
+    if set(theirs) != set(found):
+        raise NotYet(f"the script gave numbers of {join_ranks(list(theirs))}", hint="look at its output: run.output")
+    differ = [rank for rank, row in found.items() if theirs[rank] != row]
+    if differ:
+        raise NotYet(f"other numbers on {join_ranks(differ)}", hint="run the notebook's cell again, then the script")
+    return f"the same numbers on all {len(found)} ranks."
+
+
+@check("01/again")
+def again(table: TensorTable, status: WorldStatus) -> str:
+    """After the recovery: the sum is right again, in the same world."""
+    if status.note:
+        raise NotYet(status.note, hint="run the cell with world.recover()")
+    return f"{the_sum(table)} This is generation {status.generation}."
+
+
+def _list(got: object) -> object:
+    try:
+        return [int(times) for times in got]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        return got

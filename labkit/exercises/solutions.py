@@ -1,0 +1,64 @@
+"""A lab is kept once, with its solutions; this takes them out for learners.
+
+A solution stands between two marks, and what stands outside of them stays:
+
+    ### BEGIN SOLUTION
+    answer = 42
+    ### END SOLUTION
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import UsageError
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+STUB = 'raise NotImplementedError("your turn")'
+
+
+def without_solutions(notebook: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a notebook (as JSON) with a stub in place of each solution."""
+    return {**notebook, "cells": [_learners(cell) for cell in notebook["cells"]]}
+
+
+def has_solution(cell: dict[str, Any]) -> bool:
+    """Whether a cell has something to be solved."""
+    return cell["cell_type"] == "code" and BEGIN in source_of(cell)
+
+
+def source_of(cell: dict[str, Any]) -> str:
+    """A cell's text, which notebooks keep as one string or as lines."""
+    source = cell["source"]
+    return source if isinstance(source, str) else "".join(source)
+
+
+def _learners(cell: dict[str, Any]) -> dict[str, Any]:
+    if not has_solution(cell):
+        return cell
+    return {**cell, "source": strip(source_of(cell)).splitlines(keepends=True)}
+
+
+def strip(source: str) -> str:
+    """A cell's source with stubs; UsageError for a mark without its partner.
+
+    >>> print(strip("def f():\\n    ### BEGIN SOLUTION\\n    return 1\\n    ### END SOLUTION\\nf()"))
+    def f():
+        raise NotImplementedError("your turn")
+    f()
+    """
+    lines: list[str] = []
+    inside = False
+    for line in source.splitlines():
+        mark = line.strip()
+        if mark in (BEGIN, END):
+            if inside == (mark == BEGIN):
+                raise UsageError(f"{mark!r} without its partner", hint="each solution has one beginning and one end")
+            inside = mark == BEGIN
+            if inside:
+                lines.append(line[: len(line) - len(line.lstrip())] + STUB)
+        elif not inside:
+            lines.append(line)
+    if inside:
+        raise UsageError(f"{BEGIN!r} without its partner", hint=f"close it with {END!r}")
+    return "\n".join(lines)

@@ -1,0 +1,205 @@
+"""What a lab did, as one record: proof that ranks ran, that the fault fired, and that the checks passed.
+
+A notebook that ran without an error proves none of this: a cell that should have hung and did not looks
+the same. So every lab keeps a `LabRecord`, and CI asserts on it. `Ledger` adds up what it is told; it
+reads no clock and no file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .units import format_seconds
+from .wire import Evidence, Injection, RecoveryReport, record
+
+
+@record
+class OpSeen:
+    """One kind of call: how often it was issued, all ranks together, and by which ranks."""
+
+    op: str
+    num_calls: int
+    ranks: tuple[int, ...] = ()
+
+
+@record
+class Guess:
+    """A prediction that was made before looking."""
+
+    name: str
+    guess: Any = None
+
+    def __repr__(self) -> str:
+        return f"{self.name}: you say {self.guess}. Now look."
+
+
+@record
+class CheckSeen:
+    """A check of a lab: whether it passed at last, what it said, and how often it was tried."""
+
+    name: str
+    passed: bool
+    says: str = ""
+    num_tries: int = 1
+
+    def __repr__(self) -> str:
+        return f"{'✓' if self.passed else '✗'} {self.name}: {self.says}"
+
+
+@record
+class LabRecord:
+    """One run of one lab.
+
+    `pids` are the processes that ran a rank's cells, by rank (its number as text); `processes` all that
+    the world started; `open_checks` the lab's checks that have not passed. Times are in seconds.
+    """
+
+    lab: str
+    finished: bool = False
+    backend: str = ""
+    mode: str = ""
+    launcher: str = ""
+    world_size: int = 0
+    pids: dict[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    processes: tuple[int, ...] = ()
+    folder: str = ""
+    generations: tuple[int, ...] = ()
+    num_cells: int = 0
+    collectives: tuple[OpSeen, ...] = ()
+    faults: tuple[Injection, ...] = ()
+    recoveries: tuple[RecoveryReport, ...] = ()
+    checks: tuple[CheckSeen, ...] = ()
+    open_checks: tuple[str, ...] = ()
+    guesses: tuple[Guess, ...] = ()
+    timings: dict[str, float] = dataclasses.field(default_factory=dict)
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def num_processes(self) -> int:
+        """How many different processes were ranks of the first generation."""
+        return len({pids[0] for pids in self.pids.values() if pids})
+
+    def seen(self, op: str) -> OpSeen:
+        """What is known of an operation; nothing at all is no calls."""
+        return next((entry for entry in self.collectives if entry.op == op), OpSeen(op, 0))
+
+    def __repr__(self) -> str:
+        passed = sum(check.passed for check in self.checks)
+        lines = [f"{self.lab}: {passed} of {passed + len(self.open_checks)} checks passed"]
+        lines += [f"  still open: {', '.join(self.open_checks)}"] if self.open_checks else []
+        calls = sum(entry.num_calls for entry in self.collectives)
+        lines.append(f"  {self.num_processes} processes, {calls} calls, {self.num_cells} rank cells")
+        lines += [
+            f"  {fault.fault} on rank {fault.rank}: {'fired' if fault.fired else 'did not fire'}"
+            + (f", named {fault.verdict}" if fault.verdict else "")
+            for fault in self.faults
+        ]
+        lines += [f"  recovered in {format_seconds(report.elapsed_s)}" for report in self.recoveries if report.rung != "none"]
+        return "\n".join(lines)
+
+
+class Ledger:
+    """Adds up what a lab does.
+
+    >>> ledger = Ledger("01-ring")
+    >>> ledger.checked("01/sum", True, "17 on every rank")
+    ✓ 01/sum: 17 on every rank
+    >>> ledger.record(elapsed_s=2.0).checks[0].passed
+    True
+    """
+
+    def __init__(self, lab: str, *, versions: Mapping[str, str] | None = None, wanted: Iterable[str] = ()) -> None:
+        self._base = LabRecord(lab, versions=dict(versions or {}))
+        self._wanted = tuple(wanted)
+        self._pids: dict[int, list[int]] = {}
+        self._processes: dict[int, None] = {}
+        self._generations: dict[int, None] = {}
+        self._cells: dict[int, float] = {}
+        self._calls: dict[str, list[int]] = {}
+        self._last: dict[tuple[int, int, int], int] = {}
+        self._past_faults: list[Injection] = []
+        self._faults: list[Injection] = []
+        self._recoveries: list[RecoveryReport] = []
+        self._checks: dict[str, CheckSeen] = {}
+        self._guesses: dict[str, Guess] = {}
+        self._start_s = 0.0
+
+    def world(self, *, backend: str, mode: str, launcher: str, world_size: int, folder: str, started_in_s: float) -> None:
+        """Which world the lab runs in."""
+        self._base = dataclasses.replace(
+            self._base, backend=backend, mode=mode, launcher=launcher, world_size=world_size, folder=folder
+        )
+        self._start_s = started_in_s
+
+    def saw(self, evidence: Evidence) -> None:
+        """Count the calls that are new in this look, and note who made them."""
+        for view in evidence.ranks:
+            if view.cell and view.pid not in self._pids.setdefault(view.rank, []):
+                self._pids[view.rank].append(view.pid)
+            if view.generation:
+                self._generations[view.generation] = None
+            life = (view.rank, view.pid, view.generation)
+            last = self._last.get(life, 0)
+            for call in view.calls:
+                if call.index > last:
+                    self._calls.setdefault(call.op, []).append(view.rank)
+            self._last[life] = max([last, *(call.index for call in view.calls)])
+
+    def processes(self, pids: Iterable[int]) -> None:
+        """Processes that the world has started; those that have ended stay in the record."""
+        self._processes.update(dict.fromkeys(pids))
+
+    def faults(self, injections: Sequence[Injection]) -> None:
+        """The world's injections as they stand now."""
+        self._faults = list(injections)
+
+    def cell(self, number: int, elapsed_s: float) -> None:
+        """A rank cell has ended."""
+        self._cells[number] = elapsed_s
+
+    def recovered(self, report: RecoveryReport) -> None:
+        """A recovery; the world forgets its injections then, the ledger does not."""
+        self._recoveries.append(report)
+        if report.rung != "none":
+            self._past_faults += self._faults
+            self._faults = []
+
+    def guessed(self, name: str, guess: Any) -> Guess:
+        """A prediction; a later one of the same name replaces it."""
+        self._guesses[name] = Guess(name, guess)
+        return self._guesses[name]
+
+    def guess_for(self, name: str) -> Guess | None:
+        return self._guesses.get(name)
+
+    def checked(self, name: str, passed: bool, says: str) -> CheckSeen:
+        """A check has passed or failed; the last try counts."""
+        before = self._checks.get(name)
+        self._checks[name] = CheckSeen(name, passed, says, before.num_tries + 1 if before else 1)
+        return self._checks[name]
+
+    def record(self, *, elapsed_s: float, finished: bool = False) -> LabRecord:
+        """All of it, as it stands."""
+        names = (*self._wanted, *(name for name in self._checks if name not in self._wanted))
+        return dataclasses.replace(
+            self._base,
+            finished=finished,
+            pids={str(rank): tuple(pids) for rank, pids in sorted(self._pids.items())},
+            processes=tuple(self._processes),
+            generations=tuple(sorted(self._generations)),
+            num_cells=len(self._cells),
+            collectives=tuple(OpSeen(op, len(ranks), tuple(sorted(set(ranks)))) for op, ranks in sorted(self._calls.items())),
+            faults=(*self._past_faults, *self._faults),
+            recoveries=tuple(self._recoveries),
+            checks=tuple(self._checks[name] for name in names if name in self._checks),
+            open_checks=tuple(name for name in names if name not in self._checks or not self._checks[name].passed),
+            guesses=tuple(self._guesses.values()),
+            timings={
+                "start_s": self._start_s,
+                "cells_s": sum(self._cells.values()),
+                "recoveries_s": sum(report.elapsed_s for report in self._recoveries),
+                "total_s": elapsed_s,
+            },
+        )
