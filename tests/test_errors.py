@@ -21,11 +21,13 @@ def drawn_parents(drawing: str) -> dict[str, str]:
     """Child -> parent, as the tree in the docstring has it."""
     parents: dict[str, str] = {}
     above: list[str] = []
+    indent = 0
     for line in drawing.splitlines():
         found = re.match(r"^([ │├└─]*)([A-Z]\w*Error|[A-Z][a-z]+[A-Z]\w+)\b", line)
         if not found:
             continue
-        depth = (len(found[1]) - 4) // 4
+        indent = len(found[1]) if not above else indent
+        depth = (len(found[1]) - indent) // 4
         above[depth:] = [found[2]]
         if depth:
             parents[found[2]] = above[depth - 1]

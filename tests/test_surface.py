@@ -13,7 +13,7 @@ import pytest
 import labkit
 
 PUBLIC = {"__version__", "current", "doctor", "errors", "load_ipython_extension", "start"}
-HOMES = {"start": "driver.world", "current": "driver.world", "doctor": "doctor", "load_ipython_extension": "notebook"}
+HOMES = {"start": "notebook", "current": "notebook", "doctor": "doctor", "load_ipython_extension": "notebook"}
 
 
 def exists(module: str) -> bool:
