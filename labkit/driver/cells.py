@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
-from dataclasses import dataclass, field
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import Any
 
 from ..wire import Diagnosis, Outcome
 from .transport import Pending
@@ -21,6 +22,17 @@ LOOK_EVERY_S = 0.4
 MAY_RESOLVE = frozenset({"LK002", "LK010", "LK011"})
 
 
+class Clock:
+    """The time a cell is watched by. Beats with a `clock` of their own (a fake world's) need no real waiting."""
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def pause(self, futures: Sequence[Future[Any]]) -> None:
+        """Let `POLL_S` pass, or less if all of `futures` are done before."""
+        wait(futures, timeout=POLL_S, return_when="ALL_COMPLETED")
+
+
 @dataclass
 class Watch:
     """Decides, from beats and looks, when a running cell has to end."""
@@ -28,11 +40,13 @@ class Watch:
     beats: Callable[[], tuple[float, ...]]
     look: Callable[[], Diagnosis]
     deadline_s: float
-    started_s: float = field(default_factory=time.monotonic)
     last_beats: tuple[float, ...] = ()
-    moved_s: float = field(default_factory=time.monotonic)
-    looked_s: float = 0.0
+    looked_s: float = float("-inf")
     confirmed: str = ""
+
+    def __post_init__(self) -> None:
+        self.clock: Clock = getattr(self.beats, "clock", None) or Clock()
+        self.started_s = self.moved_s = self.clock.now_s()
 
     def check(self, now_s: float, num_done: int) -> Diagnosis | None:
         """A diagnosis if the cell must end now, else None."""
@@ -61,11 +75,11 @@ def run(pendings: Sequence[Pending], watch: Watch) -> Diagnosis | None:
         open_ones = [pending.future for pending in pendings if not pending.done]
         if not open_ones:
             return None
-        wait(open_ones, timeout=POLL_S, return_when=FIRST_COMPLETED if len(open_ones) == 1 else "ALL_COMPLETED")
+        watch.clock.pause(open_ones)
         num_done = sum(pending.done for pending in pendings)
         if num_done == len(pendings):
             return None
-        diagnosis = watch.check(time.monotonic(), num_done)
+        diagnosis = watch.check(watch.clock.now_s(), num_done)
         if diagnosis is not None:
             return diagnosis
 
@@ -73,6 +87,14 @@ def run(pendings: Sequence[Pending], watch: Watch) -> Diagnosis | None:
 def outcomes(pendings: Sequence[Pending], status: str = "late") -> tuple[Outcome, ...]:
     """What each rank has answered; `status` for those that have not."""
     return tuple(
-        pending.future.result().outcome if pending.done else Outcome(pending.rank, status, output=tuple(pending.output))
+        pending.future.result().outcome
+        if pending.done and not pending.closed
+        else Outcome(pending.rank, status, output=tuple(pending.output))
         for pending in pendings
     )
+
+
+def close(pendings: Sequence[Pending]) -> None:
+    """What ranks answer from now on is only the echo of an interrupt, not their outcome."""
+    for pending in pendings:
+        pending.closed = not pending.done

@@ -11,8 +11,23 @@ import psutil
 _STATES = {"T": "stopped", "t": "stopped", "Z": "dead", "X": "dead"}
 
 
+class ScriptedPid(int):
+    """The pid of a rank that is no process but part of a fake world: it says itself how it is, and is never signalled."""
+
+    state = "running"
+
+    def receive(self, number: signal.Signals) -> bool:
+        """What the system would do with a signal; False if the process is gone."""
+        if self.state == "dead":
+            return False
+        self.state = {signal.SIGSTOP: "stopped", signal.SIGCONT: "running", signal.SIGKILL: "dead"}.get(number, self.state)
+        return True
+
+
 def process_state(pid: int) -> str:
     """ "running", "stopped" or "dead" ("unknown" where the system does not say)."""
+    if isinstance(pid, ScriptedPid):
+        return pid.state
     if pid <= 0:
         return "dead"
     try:
@@ -36,6 +51,8 @@ def _psutil_state(pid: int) -> str:
 
 def memory_bytes(pid: int) -> int:
     """Memory of a process that is its own (its share of shared pages counted in), 0 if it is gone."""
+    if isinstance(pid, ScriptedPid):
+        return 0
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -50,6 +67,8 @@ def memory_bytes(pid: int) -> int:
 
 def send(pid: int, number: signal.Signals) -> bool:
     """Send a signal; False if the process is gone."""
+    if isinstance(pid, ScriptedPid):
+        return pid.receive(number)
     try:
         os.kill(pid, number)
     except ProcessLookupError:

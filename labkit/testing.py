@@ -1,0 +1,105 @@
+"""For tests of labkit, of labs, and of whatever is built on it: worlds without processes, recordings, and a check for leaks.
+
+world = fake_world(ranks=4)          the real World over ranks that run in this process, in milliseconds
+world = record(world, "run.jsonl")   the same world, and every result it gives is written down
+again = replay("run.jsonl")          gives those results once more, or judges the evidence anew
+with leak_check(): ...               nothing stays behind: no process, folder, port or descriptor
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+import psutil
+
+from .driver.current import HOLDER
+from .driver.fake import FakeCluster
+from .driver.rundir import run_root
+from .driver.world import DEADLINE_S, World
+
+__all__ = ["fake_world", "leak_check"]
+
+MARK = "LABKIT_LEAK_CHECK"  # in the environment of all that is started inside, orphans included
+
+
+def fake_world(ranks: int = 4, *, mode: str = "raw", deadline_s: float = DEADLINE_S) -> World:
+    """A world whose ranks are acted in this process: no torch, no process, no waiting, the same every time.
+
+    Cells run on numpy with the usual functions of `torch` and `torch.distributed`; faults, verdicts, recovery
+    and views are the real ones. Seconds pass on a clock of its own, at once.
+
+    >>> with fake_world(ranks=2) as world:
+    ...     world.run_cell("x = torch.full((2,), rank + 1.0); dist.all_reduce(x); x.tolist()").outcomes[0].shown.text
+    '[3.0, 3.0]'
+    """
+    cluster = FakeCluster(ranks)
+    cluster.start(mode)
+    return World(cast(Any, cluster), mode=mode, deadline_s=deadline_s)
+
+
+@dataclass(frozen=True)
+class Belongings:
+    """What a process holds of the system: numbers may only be compared with its own later ones."""
+
+    processes: frozenset[int]
+    folders: frozenset[str]
+    ports: frozenset[int]
+    descriptors: int
+
+    @classmethod
+    def now(cls, mark: str) -> Belongings:
+        """Of this process, its descendants, and processes that carry the mark."""
+        own = psutil.Process()
+        found = {child.pid for child in own.children(recursive=True)} | set(_marked(mark))
+        root = run_root()
+        folders = {path.name for path in root.iterdir() if path.name.startswith(f"{own.pid}-")} if root.is_dir() else set()
+        listening = {c.laddr.port for c in own.net_connections("inet") if c.status == psutil.CONN_LISTEN}
+        return cls(frozenset(found), frozenset(folders), frozenset(listening), own.num_fds())
+
+    def beyond(self, before: Belongings, slack: int) -> list[str]:
+        """What is there now and was not before, in words."""
+        new = []
+        for field in fields(self)[:3]:
+            more = sorted(getattr(self, field.name) - getattr(before, field.name))
+            new += [f"{field.name}: {', '.join(map(str, more))}"] if more else []
+        if self.descriptors > before.descriptors + slack:
+            new.append(f"descriptors: {before.descriptors} before, {self.descriptors} now")
+        return new
+
+
+def _marked(mark: str) -> Iterator[int]:
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                yield process.pid
+        except psutil.Error:
+            continue
+
+
+@contextmanager
+def leak_check(wait_s: float = 5.0, *, slack: int = 0) -> Iterator[None]:
+    """AssertionError if something that was started inside is still there `wait_s` after the end.
+
+    The fork server, which is meant to outlive a world, is given up first. `slack` descriptors more are no leak.
+    """
+    mark, kept = uuid.uuid4().hex, os.environ.get(MARK)
+    before = Belongings.now(mark)
+    os.environ[MARK] = mark
+    try:
+        yield
+    finally:
+        os.environ.pop(MARK)
+        if kept is not None:
+            os.environ[MARK] = kept
+    HOLDER.drop_server()
+    end_s = time.monotonic() + wait_s
+    while (left := Belongings.now(mark).beyond(before, slack)) and time.monotonic() < end_s:
+        time.sleep(0.05)
+    if left:
+        raise AssertionError("left behind: " + "; ".join(left))
