@@ -1,0 +1,99 @@
+"""One fault from injection to a healthy world, with the moments on the way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from labkit.faults import FAULTS
+from labkit.ring import read_ring
+
+POLL_S = 0.004
+
+
+@contextmanager
+def watching(path: Path, before: int) -> Iterator[list[float]]:
+    """Inside, a thread notes when the count of fired faults in a beacon rises."""
+    seen: list[float] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_S):
+            state = read_ring(path)
+            if state is not None and state.fired > before:
+                seen.append(time.monotonic())
+                return
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def looking(world: Any) -> Iterator[list[tuple[float, Any]]]:
+    """Inside, every diagnosis that the world makes is kept with its time."""
+    looks: list[tuple[float, Any]] = []
+    real = world.diagnose
+
+    def diagnose() -> Any:
+        diagnosis = real()
+        looks.append((time.monotonic(), diagnosis))
+        return diagnosis
+
+    world.diagnose = diagnose
+    try:
+        yield looks
+    finally:
+        del world.diagnose
+
+
+def once(world: Any, name: str, deadline_s: float) -> dict[str, Any]:
+    """Inject on the last rank, run the fault's own cell, recover, and check an all-reduce.
+
+    `named_s`: from the firing to the first diagnosis with the right culprit and code; `stalled_s`: to the same
+    from the last beat of any rank; `told_s`: from that beat to the cell's end, when the caller has it.
+    """
+    spec, rank = FAULTS[name], world.world_size - 1
+    beacon = world._cluster.folder.path / world._cluster.seats[rank].beacon
+    with watching(beacon, world._fired(rank)) as fired, looking(world) as looks:
+        result = world.try_fault(name, rank, deadline_s=deadline_s)
+        ended_s = time.monotonic()
+    if result.diagnosis is not None:
+        looks.append((ended_s, result.diagnosis))
+    codes = spec.expect["raw"].codes
+    right = [(at, d) for at, d in looks if d.verdict and d.verdict.code in codes and rank in d.verdict.culprits]
+    report: dict[str, Any] = {
+        "fired": bool(fired),
+        "named": bool(right),
+        "codes": [d.verdict.code if d.verdict else "" for _, d in looks],
+    }
+    if right:
+        at, diagnosis = right[0]
+        progress_s = max(view.last_progress_s for view in diagnosis.evidence.ranks)
+        report |= {"stalled_s": at - progress_s, "told_s": ended_s - progress_s, "look_s": diagnosis.elapsed_s}
+        if fired:
+            report["named_s"] = at - fired[0]
+    began = time.monotonic()
+    recovery = world.recover()
+    recovered_s = time.monotonic()
+    checked = world.run("all_reduce", numel=4)
+    total = world.world_size * (world.world_size + 1) / 2
+    assert [list(outcome.value) for outcome in checked.outcomes] == [[total] * 4] * world.world_size, checked
+    done_s = time.monotonic()
+    report |= {
+        "recover_s": done_s - began,
+        "check_s": done_s - recovered_s,
+        "rung": recovery.rung,
+        "replaced": len(recovery.replaced),
+    }
+    if fired:
+        report["whole_s"] = done_s - fired[0]
+    return report
