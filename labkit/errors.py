@@ -1,21 +1,21 @@
 """Every error labkit raises on purpose, in one tree; facts are attributes and the message ends with the next step.
 
-    LabkitError
-    ├── UsageError (also ValueError)   the call can't be right; nothing was changed
-    │   ├── UnknownName                a fault, op, rank, variable or lab that does not exist
-    │   ├── NoWorld                    there is no running world
-    │   └── WorldMismatch              a world runs already and differs from what is asked for
-    ├── StartError                     a world could not be started
-    │   ├── NotEnoughDevices           more ranks than GPUs
-    │   └── NotEnoughMemory            no room for that many ranks
-    ├── RankError                      a rank's own code raised, died, or did not come back
-    │   ├── RankBusy                   the rank still runs an earlier cell
-    │   ├── RankDead                   the rank's process is gone
-    │   ├── RankRaised                 the learner's code raised on the rank
-    │   └── DeadlineExceeded           the rank did not answer in time
-    ├── ContractError (also RuntimeError)  safe mode refused a collective that does not match
-    ├── RecoveryError                  no rung of the ladder gave a healthy world
-    └── WireError                      a message between processes could not be read
+LabkitError
+├── UsageError (also ValueError)   the call can't be right; nothing was changed
+│   ├── UnknownName                a fault, op, rank, variable or lab that does not exist
+│   ├── NoWorld                    there is no running world
+│   └── WorldMismatch              a world runs already and differs from what is asked for
+├── StartError                     a world could not be started
+│   ├── NotEnoughDevices           more ranks than GPUs
+│   └── NotEnoughMemory            no room for that many ranks
+├── RankError                      a rank's own code raised, died, or did not come back
+│   ├── RankBusy                   the rank still runs an earlier cell
+│   ├── RankDead                   the rank's process is gone
+│   ├── RankRaised                 the learner's code raised on the rank
+│   └── DeadlineExceeded           the rank did not answer in time
+├── ContractError (also RuntimeError)  safe mode refused a collective that does not match
+├── RecoveryError                  no rung of the ladder gave a healthy world
+└── WireError                      a message between processes could not be read
 """
 
 from __future__ import annotations

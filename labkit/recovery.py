@@ -1,10 +1,10 @@
 """The recovery ladder as a state machine: an event in, instructions out; it performs nothing itself.
 
-    rung     when                                              what is kept
-    soft     every rank's main thread came free                every process and variable
-    ranks    some are dead, stopped for good, or hold on       the others' variables
-    world    a soft or partial re-forming failed               nothing on the ranks
-    cluster  even fresh ranks can't meet                       nothing; engines, controller and store start anew
+rung     when                                              what is kept
+soft     every rank's main thread came free                every process and variable
+ranks    some are dead, stopped for good, or hold on       the others' variables
+world    a soft or partial re-forming failed               nothing on the ranks
+cluster  even fresh ranks can't meet                       nothing; engines, controller and store start anew
 """
 
 from __future__ import annotations

@@ -158,13 +158,16 @@ class RingState:
 def read_ring(path: Path) -> RingState | None:
     """The beacon of a rank, oldest call first; None if there is none yet."""
     try:
-        data = path.read_bytes()
+        data, later = path.read_bytes(), path.read_bytes()
     except OSError:
         return None
     if len(data) < FILE_BYTES or data[:8] != _MAGIC:
         return None
     (_, pid, rank, generation, cell, activity, cell_s, beat_s, count, _, fired, _) = _HEADER.unpack_from(data, 0)
-    calls = [call for slot in range(SLOTS) if (call := _read_slot(data, slot)) is not None]
+    # the writer clears a slot's index before it touches the body: a body read while it was being written
+    # belongs to an index that a later look no longer finds
+    steady = [slot for slot in range(SLOTS) if _index(data, slot) == _index(later, slot) != 0]
+    calls = [call for slot in steady if (call := _read_slot(data, slot)) is not None]
     calls.sort(key=lambda call: call.index)
     return RingState(pid, rank, generation, cell, ACTIVITIES[activity], cell_s, beat_s, count, fired, tuple(calls))
 
@@ -187,11 +190,13 @@ def _text(data: bytes, ident: int) -> str:
     return data[at + 2 : at + 2 + size].decode(errors="replace")
 
 
+def _index(data: bytes, slot: int) -> int:
+    (index,) = struct.unpack_from("<Q", data, _RING_AT + slot * _SLOT_BYTES)
+    return int(index)
+
+
 def _read_slot(data: bytes, slot: int) -> Call | None:
-    at = _RING_AT + slot * _SLOT_BYTES
-    (index,) = struct.unpack_from("<Q", data, at)
-    if not index:
-        return None
+    at, index = _RING_AT + slot * _SLOT_BYTES, _index(data, slot)
     (state, seq, op, group, members, shape, dtype, root, reduce_op, num_bytes, async_op, file, line,
      function, cell, _, issued_s, returned_s, again) = _BODY.unpack_from(data, at + 8)  # fmt: skip
     if again != index or state >= len(_STATES):

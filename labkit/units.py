@@ -11,10 +11,10 @@ def format_bytes(num_bytes: float) -> str:
     """
     value = float(num_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1024:
-            return f"{value:.3g} {unit}"
+        if abs(value) < 1023.5:
+            return f"{_short(value)} {unit}"
         value /= 1024
-    return f"{value:.3g} TiB"
+    return f"{_short(value)} TiB"
 
 
 def format_seconds(seconds: float) -> str:
@@ -23,13 +23,19 @@ def format_seconds(seconds: float) -> str:
     >>> format_seconds(3.2e-5), format_seconds(0.0123), format_seconds(2.5), format_seconds(90)
     ('32 µs', '12.3 ms', '2.50 s', '1 min 30 s')
     """
-    if seconds < 1e-3:
+    if seconds < 0.9995e-3:
         return f"{seconds * 1e6:.0f} µs"
-    if seconds < 1:
-        return f"{seconds * 1e3:.3g} ms"
-    if seconds < 60:
+    if seconds < 0.9995:
+        return f"{_short(seconds * 1e3)} ms"
+    if seconds < 59.995:
         return f"{seconds:.2f} s"
-    return f"{int(seconds // 60)} min {seconds % 60:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def _short(value: float) -> str:
+    """Three significant places, and never an exponent."""
+    return f"{value:.3g}" if abs(value) < 99.95 else f"{value:.0f}"
 
 
 def algbw_gb_per_s(num_bytes: float, seconds: float) -> float:

@@ -1,85 +1,17 @@
-"""The records that cross a process border, and their plain form.
+"""The records that cross a process border: what ranks did, what was seen, what was judged, what was mended.
 
-Serves three needs. A record travels as JSON (plus raw buffers for numbers), never as a pickle, so that
-a process reading it runs no code of the sender's. A record is frozen, so that a view, a rule and a
-recording all see the same facts. And it reads back from an older or newer file: unknown fields are
-dropped, missing ones take their default.
+Each is frozen and plain (see `plain.py`), holds numbers with their units in the name, and draws itself
+through the views. Nothing here does anything.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any
 
-from .errors import WireError
+from .plain import KIND, dumps, from_plain, int_keys, loads, record, to_plain
 
-KIND = "$"  # the key that names a record's kind in its plain form
-_KINDS: dict[str, type] = {}
-
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True)
-def record(cls: type[T]) -> type[T]:
-    """Make `cls` a frozen record that `to_plain` and `from_plain` know by its class name.
-
-    >>> @record
-    ... class Spot:
-    ...     x: int = 0
-    >>> from_plain(to_plain(Spot(3)))
-    Spot(x=3)
-    """
-    made = dataclasses.dataclass(frozen=True)(cls)
-    _KINDS[cls.__name__] = made
-    return made
-
-
-def to_plain(value: Any) -> Any:
-    """Records, tuples, lists and dicts as JSON-able values; anything else as it is."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        plain = {KIND: type(value).__name__}
-        for field in dataclasses.fields(value):
-            plain[field.name] = to_plain(getattr(value, field.name))
-        return plain
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): to_plain(item) for key, item in value.items()}
-    return value
-
-
-def from_plain(plain: Any) -> Any:
-    """The inverse of `to_plain`; lists come back as tuples. Raises WireError for an unknown kind."""
-    if isinstance(plain, dict):
-        if KIND not in plain:
-            return {key: from_plain(item) for key, item in plain.items()}
-        cls = _KINDS.get(plain[KIND])
-        if cls is None:
-            raise WireError(f"unknown record {plain[KIND]!r}", hint="both sides need the same labkit version")
-        known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{key: from_plain(item) for key, item in plain.items() if key in known})
-    if isinstance(plain, list):
-        return tuple(from_plain(item) for item in plain)
-    return plain
-
-
-def dumps(value: Any) -> str:
-    """JSON text of a record."""
-    return json.dumps(to_plain(value), separators=(",", ":"), allow_nan=True)
-
-
-def loads(text: str | bytes) -> Any:
-    """The record in a JSON text; raises WireError if it is not one."""
-    try:
-        return from_plain(json.loads(text))
-    except ValueError as error:
-        raise WireError(f"not a record: {error}", hint="the file or message is damaged") from None
-
-
-def int_keys(mapping: dict[Any, T]) -> dict[int, T]:
-    """A mapping by rank, as it was before JSON made its keys text."""
-    return {int(key): value for key, value in mapping.items()}
+__all__ = ["KIND", "dumps", "from_plain", "int_keys", "loads", "record", "to_plain"]
 
 
 @record

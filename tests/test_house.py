@@ -10,7 +10,7 @@ import pytest
 
 LIMIT = 400
 # Longer on purpose, and no longer than this: the one vocabulary of all process borders is one file.
-LONGER = {"labkit/wire.py": 470}
+LONGER: dict[str, int] = {}
 SKIPPED = {
     ".git",
     ".venv",

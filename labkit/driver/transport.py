@@ -28,6 +28,7 @@ class Pending:
         self.rank, self.op, self.cell = rank, op, cell
         self.future: Future[Reply] = Future()
         self.output: list[Stream] = []
+        self.closed = False  # its answer no longer counts as the cell's outcome
         self._on_output = on_output
 
     def add_output(self, name: str, text: str) -> None:

@@ -14,8 +14,8 @@ def unpack(form: Any, buffers: list[bytes]) -> Any:
     """A pulled value: a numpy array, a plain value, or the text of something else."""
     if form["kind"] == "array":
         return numpy.frombuffer(buffers[0], dtype=numpy.dtype(form["dtype"])).reshape(form["shape"]).copy()
-    if form["kind"] == "plain":
-        return form["value"]
+    if form["kind"] == "json":
+        return json.loads(form["text"])
     return f"{form['text']}{' ...' if form['cut'] else ''}"
 
 

@@ -119,6 +119,7 @@ class World:
                 diagnosis = self._refuse(pendings, diagnosis)
             status = "late"
         except KeyboardInterrupt:
+            cells.close(pendings)
             diagnosis, recovery, status = self.diagnose(), self.interrupt(), "interrupted"
         if diagnosis is None and self._cluster.feed.beats() != counts:
             diagnosis = self._after(pendings)
@@ -240,6 +241,7 @@ class World:
     # ---- seeing
     def status(self) -> WorldStatus:
         """Every rank's card: what it is at, right now."""
+        self._alive()
         evidence = self._cluster.feed.look(self._evidence())
         seats = self._cluster.seats
         cards = tuple(make_card(view, seats[view.rank], self.backend) for view in evidence.ranks)
@@ -250,6 +252,7 @@ class World:
 
     def diagnose(self) -> Diagnosis:
         """Who did what, where, and how to mend it; healthy if nothing is wrong."""
+        self._alive()
         started = time.monotonic()
         evidence = self._cluster.feed.look(self._evidence(), sources=self._source)
         diagnosis = self._judge(evidence, started)
@@ -384,6 +387,7 @@ def _raise_first(op: str, outcomes: Sequence[Outcome]) -> None:
     error = first.error
     text = error.message if error is not None else first.status
     if error is not None and error.type in ("UnknownName", "UsageError"):
-        raise UsageError(text, rank=first.rank)
+        what, _, hint = text.partition("; ")
+        raise UsageError(what, hint=hint, rank=first.rank)
     kind = f"{error.type}: " if error else ""
     raise RankRaised(f"rank {first.rank}: {kind}{text}", hint="see world.status()", ranks=[o.rank for o in failed])

@@ -66,7 +66,7 @@ def pull(context: RankContext, *, shell: Any, buffers: list[Any], name: str, lim
         return {"kind": "shown", "type": shown.type, "text": shown.text, "cut": shown.cut}
     if len(text) > limit_bytes:
         raise UsageError(f"{name} is {format_bytes(len(text))} of text", hint="pull a part of it")
-    return {"kind": "plain", "value": value}
+    return {"kind": "json", "text": text}
 
 
 @OPS.register("push")
