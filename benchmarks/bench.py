@@ -42,9 +42,9 @@ class Bench:
         self.tidy()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def tidy(self) -> list[str]:
-        """End and note whatever the programs so far have left running."""
-        found = sweep(self.mark)
+    def tidy(self, patience_s: float = 5.0) -> list[str]:
+        """End and note whatever the programs so far have left running once `patience_s` is over."""
+        found = sweep(self.mark, patience_s)
         self.left_behind += found
         return found
 

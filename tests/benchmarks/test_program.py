@@ -41,7 +41,7 @@ def test_it_tells_and_answers(bench: Bench) -> None:
 def test_what_it_said_last_is_in_the_error(bench: Bench) -> None:
     with (
         program(bench, "raise SystemExit('no torch here')") as ended,
-        pytest.raises(BenchError, match="program ended.*no torch here"),
+        pytest.raises(BenchError, match=r"program ended.*no torch here"),
     ):
         ended.hear(30.0)
 
@@ -67,7 +67,7 @@ def test_an_orphan_is_found_and_ended(bench: Bench) -> None:
     )
     with program(bench, source) as parent, pytest.raises(BenchError):
         parent.hear(30.0)
-    (told,) = bench.tidy()
+    (told,) = bench.tidy(0.2)
     assert "time.sleep(600)" in told
     assert list(left_behind(bench.mark)) == []
 
