@@ -14,16 +14,19 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, cast
 
 import psutil
 
 from .driver.current import HOLDER
 from .driver.fake import FakeCluster
+from .driver.record import Recorder
+from .driver.replay import Change, Replay
 from .driver.rundir import run_root
 from .driver.world import DEADLINE_S, World
 
-__all__ = ["fake_world", "leak_check"]
+__all__ = ["Change", "Recorder", "Replay", "fake_world", "leak_check", "record", "replay"]
 
 MARK = "LABKIT_LEAK_CHECK"  # in the environment of all that is started inside, orphans included
 
@@ -41,6 +44,16 @@ def fake_world(ranks: int = 4, *, mode: str = "raw", deadline_s: float = DEADLIN
     cluster = FakeCluster(ranks)
     cluster.start(mode)
     return World(cast(Any, cluster), mode=mode, deadline_s=deadline_s)
+
+
+def record(world: World, path: str | Path, note: str = "") -> Recorder:
+    """The world, with every result it gives written to a new file that only the user may read."""
+    return Recorder(world, Path(path), note)
+
+
+def replay(path: str | Path) -> Replay:
+    """A recording: asked like the world, it gives the same results in the same order; `rejudge` judges them anew."""
+    return Replay.read(Path(path))
 
 
 @dataclass(frozen=True)

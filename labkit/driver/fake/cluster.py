@@ -45,10 +45,20 @@ class FakeCluster:
         self.transport = FakeTransport(self)
         self.feed = FakeFeed(self)
         self.restarts = 0
+        self._lost = False
 
     @property
     def world_size(self) -> int:
         return len(self.seats)
+
+    @property
+    def lost(self) -> bool:
+        """There is no controller to lose; `lose` says that it were so."""
+        return self._lost
+
+    def lose(self) -> None:
+        """As if the controller had ended."""
+        self._lost = True
 
     def start(self, mode: str) -> None:
         """Every rank, and the first generation."""
@@ -101,6 +111,7 @@ class FakeCluster:
     def restart(self) -> None:
         """All ranks anew."""
         self.restarts += 1
+        self._lost = False
         self.end_ranks(range(self.world_size))
         self.start_ranks(range(self.world_size))
 

@@ -1,0 +1,165 @@
+"""The recovery ladder as a table, and as laws that hold for any sequence of events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labkit.recovery import (
+    RELEASE_WAIT_S,
+    RUNGS,
+    Assessed,
+    Continue,
+    Finish,
+    Form,
+    FormEnded,
+    GiveUp,
+    Ladder,
+    RankState,
+    Release,
+    ReleaseEnded,
+    Replace,
+    ReplaceEnded,
+    Restart,
+)
+
+IDLE, BUSY = RankState, (lambda r: RankState(r, busy=True))
+DEAD, STOPPED = (lambda r: RankState(r, "dead", busy=True)), (lambda r: RankState(r, "stopped", busy=True, answers=False))
+MUTE = lambda r: RankState(r, busy=True, answers=False)  # noqa: E731 - one of a row of makers
+REST = (BUSY, BUSY, BUSY)
+
+
+def states(*makers: Callable[[int], RankState]) -> tuple[RankState, ...]:
+    return tuple(make(rank) for rank, make in enumerate(makers))
+
+
+def release(*ranks: int) -> Release:
+    return Release(ranks, RELEASE_WAIT_S)
+
+
+SITUATIONS = {
+    "healthy": (states(IDLE, IDLE), {}, [(Finish("none"),)]),
+    "healthy, but asked to": (states(IDLE, IDLE), {"forced": True}, [(Form(),), (Finish("soft"),)]),
+    "groups broken, nobody busy": (states(IDLE, IDLE), {"broken": True}, [(Form(),), (Finish("soft"),)]),
+    "all wait": (states(*REST), {}, [(release(0, 1, 2),), (Form(),), (Finish("soft"),)]),
+    "one has left": (states(IDLE, BUSY, BUSY), {}, [(release(1, 2),), (Form(),), (Finish("soft"),)]),
+    "one died idle": (states(DEAD, IDLE, IDLE), {}, [(Replace((0,)),), (Form(),), (Finish("ranks"),)]),
+    "one died, others wait": (states(BUSY, DEAD, BUSY), {}, [(release(0, 2),), (Replace((1,)),), (Form(),), (Finish("ranks"),)]),
+    "one is stopped": (states(STOPPED, BUSY), {}, [(Continue((0,)), release(0, 1)), (Form(),), (Finish("soft"),)]),
+    "one holds the lock": (states(BUSY, MUTE), {}, [(release(0),), (Replace((1,)),), (Form(),), (Finish("ranks"),)]),
+    "one holds the lock, nobody else busy": (states(IDLE, MUTE), {}, [(Replace((1,)),), (Form(),), (Finish("ranks"),)]),
+    "all died": (states(DEAD, DEAD), {}, [(Replace((0, 1)),), (Form(),), (Finish("world"),)]),
+    "the controller is gone": (states(IDLE, BUSY), {"cluster_lost": True}, [(Restart(), Form()), (Finish("cluster"),)]),
+    "died, stopped, mute": (
+        states(DEAD, STOPPED, MUTE, IDLE), {},
+        [(Continue((1,)), release(1)), (Replace((0, 2)),), (Form(),), (Finish("ranks"),)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_when_everything_works(name: str) -> None:
+    ranks, known, steps = SITUATIONS[name]
+    ladder = Ladder(len(ranks))
+    got = [ladder.handle(Assessed(ranks, **known))]
+    while not isinstance(got[-1][-1], Finish):
+        got.append(ladder.handle(success(got[-1][-1])))
+    assert got == steps
+
+
+def success(instruction: object) -> object:
+    if isinstance(instruction, Release):
+        return ReleaseEnded(instruction.ranks)
+    return ReplaceEnded(ok=True) if isinstance(instruction, Replace) else FormEnded(ok=True)
+
+
+def test_who_does_not_come_free_is_replaced() -> None:
+    ladder = Ladder(3)
+    ladder.handle(Assessed(states(BUSY, BUSY, DEAD)))
+    assert ladder.handle(ReleaseEnded(free=(0,), stuck=(1,))) == (Replace((1, 2)),)
+    assert (ladder.freed, ladder.replaced) == ({0}, {1, 2})
+
+
+@pytest.mark.parametrize("failure", [FormEnded(ok=False, reason="no"), ReplaceEnded(ok=False, reason="no")])
+def test_every_failure_climbs_one_rung(failure: object) -> None:
+    ladder = Ladder(2)
+    ladder.handle(Assessed(states(IDLE, DEAD)))
+    assert ladder.handle(failure) == (Replace((0, 1)),)
+    assert ladder.handle(failure) == (Restart(), Form())
+    assert ladder.handle(FormEnded(ok=False, reason="the network is gone")) == (GiveUp("the network is gone"),)
+
+
+def test_a_failed_soft_form_replaces_all() -> None:
+    ladder = Ladder(2)
+    ladder.handle(Assessed(states(IDLE, IDLE), broken=True))
+    assert ladder.handle(FormEnded(ok=False)) == (Replace((0, 1)),)
+    assert ladder.handle(ReplaceEnded(ok=True)) == (Form(),)
+    assert ladder.handle(FormEnded(ok=True)) == (Finish("world"),)
+
+
+def test_what_is_no_event_is_our_own_mistake() -> None:
+    with pytest.raises(AssertionError):
+        Ladder(1).handle("boo")
+
+
+# ---- laws
+RANK = st.builds(
+    RankState, rank=st.just(0), process=st.sampled_from(["running", "stopped", "dead", "unknown"]),
+    busy=st.booleans(), answers=st.booleans(),
+)  # fmt: skip
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> Assessed:
+    drawn = draw(st.lists(RANK, min_size=1, max_size=6))
+    ranks = tuple(RankState(rank, s.process, s.busy, s.answers) for rank, s in enumerate(drawn))
+    return Assessed(ranks, draw(st.booleans()), draw(st.booleans()))
+
+
+def outcome(data: st.DataObject, instruction: object) -> object | None:
+    """What may become of an instruction; None for one that nothing is heard of."""
+    if isinstance(instruction, Release):
+        stuck = tuple(rank for rank in instruction.ranks if data.draw(st.booleans()))
+        return ReleaseEnded(tuple(rank for rank in instruction.ranks if rank not in stuck), stuck)
+    if isinstance(instruction, Replace):
+        return ReplaceEnded(data.draw(st.booleans()), "r")
+    return FormEnded(data.draw(st.booleans()), "f") if isinstance(instruction, Form) else None
+
+
+@given(situations(), st.data())
+def test_any_run_ends_and_never_climbs_down(event: Assessed, data: st.DataObject) -> None:
+    ladder = Ladder(len(event.ranks))
+    everyone = set(range(len(event.ranks)))
+    hopeless = {s.rank for s in event.ranks if s.process == "dead" or (s.process == "running" and not s.answers)}
+    # a rank that is mute and has nothing to do may only be short of time: alone it is no reason to lose variables
+    trouble = event.broken or event.forced or any(s.busy or s.process in ("stopped", "dead") for s in event.ranks)
+    todo: list[object] = list(ladder.handle(event))
+    rungs, done, stuck, escalated = [ladder.rung], [], set(), False
+    while not isinstance(todo[0], (Finish, GiveUp)):
+        instruction = todo.pop(0)
+        done.append(instruction)
+        if isinstance(instruction, Replace):
+            assert escalated or set(instruction.ranks) <= hopeless | stuck, "a free rank that lives was replaced"
+            assert escalated or set(instruction.ranks) >= hopeless
+        answer = outcome(data, instruction)
+        if answer is not None:
+            stuck |= set(getattr(answer, "stuck", ()))
+            escalated = escalated or getattr(answer, "ok", True) is False
+            todo = list(ladder.handle(answer))
+            rungs.append(ladder.rung)
+        assert len(done) < 12
+    assert [RUNGS.index(rung) for rung in rungs] == sorted(RUNGS.index(rung) for rung in rungs)
+    if isinstance(todo[0], GiveUp):
+        assert ladder.rung == "cluster"
+        return
+    assert todo[0].rung == ladder.rung
+    assert bool(done) == bool(trouble)
+    if not trouble:
+        return
+    replaced = {rank for step in done if isinstance(step, Replace) for rank in step.ranks}
+    assert hopeless <= replaced | (everyone if Restart() in done else set())
+    assert replaced == ladder.replaced or Restart() in done
+    assert isinstance(done[-1], Form), "nothing is finished before an all-reduce was right"
