@@ -11,8 +11,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from .errors import join_ranks
 from .units import format_seconds
-from .wire import Evidence, Injection, RecoveryReport, record
+from .wire import CellResult, Evidence, Injection, RecoveryReport, record
 
 
 @record
@@ -53,7 +54,8 @@ class LabRecord:
     """One run of one lab.
 
     `pids` are the processes that ran a rank's cells, by rank (its number as text); `processes` all that
-    the world started; `open_checks` the lab's checks that have not passed. Times are in seconds.
+    the world started; `verdicts` the codes that were given, by cell: where no fault was armed there should be
+    none. `open_checks` are the lab's checks that have not passed. Times are in seconds.
     """
 
     lab: str
@@ -70,6 +72,7 @@ class LabRecord:
     collectives: tuple[OpSeen, ...] = ()
     faults: tuple[Injection, ...] = ()
     recoveries: tuple[RecoveryReport, ...] = ()
+    verdicts: dict[str, str] = dataclasses.field(default_factory=dict)
     checks: tuple[CheckSeen, ...] = ()
     open_checks: tuple[str, ...] = ()
     guesses: tuple[Guess, ...] = ()
@@ -100,6 +103,43 @@ class LabRecord:
         return "\n".join(lines)
 
 
+def shortcomings(record: LabRecord, faults: Iterable[str] = ()) -> tuple[str, ...]:
+    """What keeps a record from being proof of a whole run, as sentences; none is what CI wants.
+
+    `faults` are the names of those that the lab must have brought about.
+
+    >>> shortcomings(LabRecord("01-ring", finished=True, world_size=2, pids={"0": (7,), "1": (7,)}))
+    ('2 ranks ran in 1 process', 'ranks 0 and 1 made no call')
+    """
+    found = [] if record.finished else ["it was not finished"]
+    ran = {int(rank) for rank, pids in record.pids.items() if pids}
+    if record.num_processes != record.world_size or not ran:
+        found.append(f"{record.world_size} ranks ran in {_count(record.num_processes, 'process', 'es')}")
+    called = {rank for entry in record.collectives for rank in entry.ranks}
+    silent = [rank for rank in range(record.world_size) if rank not in called]
+    found += [f"{join_ranks(silent)} made no call"] if silent else []
+    found += [f"check {check.name} failed: {check.says}" for check in record.checks if not check.passed]
+    tried = {check.name for check in record.checks}
+    found += [f"check {name} was never made" for name in record.open_checks if name not in tried]
+    fired = {fault.fault for fault in record.faults if fault.fired}
+    found += [f"fault {name} did not fire" for name in faults if name not in fired]
+    for fault in record.faults:
+        if fault.fired and (fault.verdict not in fault.expected if fault.expected else fault.verdict):
+            found.append(
+                f"{fault.fault} was named {fault.verdict or 'by no verdict'}, not {' or '.join(fault.expected) or 'none'}"
+            )
+    declared = {code for fault in record.faults for code in fault.expected}
+    found += [f"cell {cell} got {code} without a cause" for cell, code in record.verdicts.items() if code not in declared]
+    hung = any(fault.fired and fault.ending in ("hang", "abort") for fault in record.faults)
+    if hung and not any(report.rung != "none" for report in record.recoveries):
+        found.append("the world was not recovered")
+    return tuple(found)
+
+
+def _count(number: int, word: str, plural: str) -> str:
+    return f"{number} {word}{'' if number == 1 else plural}"
+
+
 class Ledger:
     """Adds up what a lab does.
 
@@ -117,6 +157,7 @@ class Ledger:
         self._processes: dict[int, None] = {}
         self._generations: dict[int, None] = {}
         self._cells: dict[int, float] = {}
+        self._verdicts: dict[str, str] = {}
         self._calls: dict[str, list[int]] = {}
         self._last: dict[tuple[int, int, int], int] = {}
         self._past_faults: list[Injection] = []
@@ -155,9 +196,11 @@ class Ledger:
         """The world's injections as they stand now."""
         self._faults = list(injections)
 
-    def cell(self, number: int, elapsed_s: float) -> None:
+    def cell(self, result: CellResult) -> None:
         """A rank cell has ended."""
-        self._cells[number] = elapsed_s
+        self._cells[result.cell] = result.elapsed_s
+        if result.diagnosis is not None and result.diagnosis.verdict is not None:
+            self._verdicts[str(result.cell)] = result.diagnosis.verdict.code
 
     def recovered(self, report: RecoveryReport) -> None:
         """A recovery; the world forgets its injections then, the ledger does not."""
@@ -193,6 +236,7 @@ class Ledger:
             collectives=tuple(OpSeen(op, len(ranks), tuple(sorted(set(ranks)))) for op, ranks in sorted(self._calls.items())),
             faults=(*self._past_faults, *self._faults),
             recoveries=tuple(self._recoveries),
+            verdicts=dict(self._verdicts),
             checks=tuple(self._checks[name] for name in names if name in self._checks),
             open_checks=tuple(name for name in names if name not in self._checks or not self._checks[name].passed),
             guesses=tuple(self._guesses.values()),

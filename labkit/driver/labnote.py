@@ -84,7 +84,7 @@ class Lab:
         ledger.processes(_noted(cluster.folder.path))
         ledger.faults(world.injections)
         if result is not None:
-            ledger.cell(result.cell, result.elapsed_s)
+            ledger.cell(result)
         self.write()
 
     def recovered(self, report: RecoveryReport) -> None:

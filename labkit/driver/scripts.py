@@ -85,7 +85,7 @@ class ScriptRun:
 
 def make_script(code: str, *, variable: str, ranks: int, backend: str = "gloo", name: str = "script.py") -> str:
     """The source of a script that runs `code` on every rank and writes `variable` to a file per rank."""
-    device = "f\"cuda:{os.environ['LOCAL_RANK']}\"" if backend == "nccl" else '"cpu"'
+    device = '"cuda", dist.get_node_local_rank()' if backend == "nccl" else '"cpu"'
     return _TEMPLATE.format(name=name, ranks=ranks, backend=backend, device=device, code=code.strip("\n"), variable=variable)
 
 

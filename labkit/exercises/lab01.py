@@ -20,7 +20,7 @@ def processes(status: WorldStatus) -> str:
     """Every rank is a process of its own."""
     pids = {card.pid for card in status.cards}
     if len(pids) != status.world_size:
-        raise NotYet(f"{status.world_size} ranks in {len(pids)} processes", hint="start the world again")
+        raise NotYet(f"{status.world_size} ranks share {len(pids)} pids", hint="start the world again")
     devices = {card.device for card in status.cards}
     return f"{status.world_size} ranks are {len(pids)} processes on {len(devices)} device{'s' if len(devices) > 1 else ''}."
 

@@ -1,0 +1,43 @@
+"""Solutions are taken out, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from labkit.errors import UsageError
+from labkit.exercises.solutions import STUB, strip, without_solutions
+
+ONE = "### BEGIN SOLUTION\nguess = 7\n### END SOLUTION\nlab.predict('a', guess)"
+
+
+def test_a_solution_becomes_a_stub() -> None:
+    assert strip(ONE) == f"{STUB}\nlab.predict('a', guess)"
+
+
+def test_the_stub_is_indented_like_the_mark() -> None:
+    source = "def f():\n    ### BEGIN SOLUTION\n    if x:\n        return 1\n    ### END SOLUTION\n"
+    assert strip(source) == f"def f():\n    {STUB}"
+
+
+def test_what_has_no_solution_stays() -> None:
+    assert strip("a = 1\n\nb = 2") == "a = 1\n\nb = 2"
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["### BEGIN SOLUTION\na", "a\n### END SOLUTION", "### BEGIN SOLUTION\n### BEGIN SOLUTION\n### END SOLUTION"],
+)
+def test_a_mark_without_partner_is_an_error(source: str) -> None:
+    with pytest.raises(UsageError, match="without its partner"):
+        strip(source)
+
+
+def test_a_notebook_keeps_everything_else() -> None:
+    code = {"cell_type": "code", "id": "a", "source": ONE.splitlines(keepends=True), "metadata": {"tags": ["exercise"]}}
+    text = {"cell_type": "markdown", "id": "b", "source": "### BEGIN SOLUTION", "metadata": {}}
+    learners = without_solutions({"cells": [code, text], "nbformat": 4})
+    assert learners["nbformat"] == 4
+    assert learners["cells"][1] is text
+    assert learners["cells"][0]["metadata"] == {"tags": ["exercise"]}
+    assert "guess = 7" not in "".join(learners["cells"][0]["source"])
+    assert "guess = 7" in "".join(code["source"])

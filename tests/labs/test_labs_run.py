@@ -1,0 +1,85 @@
+"""Every lab, run as CI runs it, and its record held against what the lab says it does.
+
+That no cell raised proves little: a cell that should hang and does not raises nothing either. The
+record is the proof, and the copies at the end show that it can't be had without the fault, without
+the solutions, or without the last cell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labkit.exercises.solutions import has_solution, source_of, without_solutions
+from labkit.labrecord import shortcomings
+
+LABS = Path(__file__).resolve().parent.parent.parent / "labs"
+FIRST = LABS / "01-every-rank-the-same.ipynb"
+pytestmark = [pytest.mark.labs, pytest.mark.timeout(300)]
+Runner = Callable[..., Any]
+
+
+def read(path: Path) -> dict[str, Any]:
+    notebook: dict[str, Any] = json.loads(path.read_text())
+    return notebook
+
+
+def runs() -> list[Any]:
+    found = []
+    for path in sorted(LABS.glob("[0-9]*.ipynb")):
+        found += [pytest.param(path, ranks, id=f"{path.stem}-{ranks}") for ranks in read(path)["metadata"]["labkit"]["ranks"]]
+    return found
+
+
+@pytest.mark.parametrize(("path", "ranks"), runs())
+def test_a_lab_runs_and_its_record_proves_it(path: Path, ranks: int, run_lab: Runner) -> None:
+    notebook = read(path)
+    run = run_lab(notebook, path.stem, ranks)
+    assert run.failed == (), run.output[-3000:]
+    record = run.record
+    assert record is not None
+    assert (record.lab, record.world_size, record.num_processes) == (path.stem, ranks, ranks)
+    assert shortcomings(record, notebook["metadata"]["labkit"]["faults"]) == ()
+    assert record.checks
+    assert record.timings["total_s"] < 60 * notebook["metadata"]["labkit"]["minutes"]
+    assert len(record.processes) > ranks
+    assert (run.alive, run.folders) == ((), ())
+
+
+def changed(notebook: dict[str, Any], change: Callable[[dict[str, Any]], str]) -> dict[str, Any]:
+    return {**notebook, "cells": [{**cell, "source": change(cell)} for cell in notebook["cells"]]}
+
+
+def test_a_copy_without_its_fault_passes_nbval_and_not_the_record(run_lab: Runner) -> None:
+    def without_fault(cell: dict[str, Any]) -> str:
+        return "\n".join(line for line in source_of(cell).splitlines() if not line.startswith("world.inject("))
+
+    run = run_lab(changed(read(FIRST), without_fault), FIRST.stem, 2)
+    assert run.failed == (), run.output[-3000:]
+    assert shortcomings(run.record, ["swapped-order"]) == ("fault swapped-order did not fire",)
+
+
+def test_a_copy_without_solutions_fails_at_its_exercises_and_nowhere_else(run_lab: Runner) -> None:
+    notebook = read(FIRST)
+    exercises = tuple(cell["id"] for cell in notebook["cells"] if has_solution(cell))
+    run = run_lab(without_solutions(notebook), FIRST.stem, 2)
+    assert run.failed == exercises, run.output[-3000:]
+    assert run.record.open_checks == ("01/blame", "01/correct", "01/ring")
+    assert (run.alive, run.folders) == ((), ())
+
+
+def test_a_killed_kernel_leaves_its_last_state_and_no_process(run_lab: Runner) -> None:
+    notebook = read(FIRST)
+    ids = [cell["id"] for cell in notebook["cells"]]
+    run = run_lab({**notebook, "cells": notebook["cells"][: ids.index("check-sum") + 1]}, FIRST.stem, 2)
+    assert run.failed == (), run.output[-3000:]
+    record = run.record
+    assert not record.finished
+    assert record.seen("all_reduce").ranks == (0, 1)
+    assert [check.name for check in record.checks if check.passed] == ["01/processes", "01/sum"]
+    assert "it was not finished" in shortcomings(record)
+    assert (run.alive, run.folders) == ((), ())
