@@ -27,11 +27,12 @@ class RankState:
 # ---- events
 @dataclass(frozen=True)
 class Assessed:
-    """The first event: how every rank is, and whether the groups are known to be broken."""
+    """The first event: how every rank is, whether the groups are broken, whether the controller is gone."""
 
     ranks: tuple[RankState, ...]
     broken: bool = False
     forced: bool = False
+    cluster_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,9 @@ class Ladder:
         raise AssertionError(event)
 
     def _assessed(self, event: Assessed) -> tuple[Instruction, ...]:
+        if event.cluster_lost:
+            self.rung, self.replaced = "cluster", set(range(self.world_size))
+            return (Restart(), Form())
         dead = {state.rank for state in event.ranks if state.process == "dead"}
         stopped = tuple(state.rank for state in event.ranks if state.process == "stopped")
         busy = {state.rank for state in event.ranks if state.busy and state.process != "dead"}

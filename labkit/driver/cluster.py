@@ -41,6 +41,11 @@ class Cluster:
     def world_size(self) -> int:
         return len(self.seats)
 
+    @property
+    def lost(self) -> bool:
+        """Whether the controller is gone, and with it the way to every rank."""
+        return self._controller == 0
+
     # ---- up
     def start(self, mode: str) -> None:
         """Controller, store and ranks, and the first generation."""

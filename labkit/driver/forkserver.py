@@ -53,11 +53,16 @@ class ForkServer:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def fork(self, kind: str, argv: list[str], env: dict[str, str], log: str, on_exit: Callable[[int], None]) -> dict[str, Any]:
-        """Fork a child; returns {"pid": ...} (and a store's "port"). `on_exit(status)` is called when it ends."""
+    def fork(
+        self, kind: str, argv: list[str], env: dict[str, str], log: str, on_exit: Callable[[int], None], *, folder: str = ""
+    ) -> dict[str, Any]:
+        """Fork a child; returns {"pid": ...} (and a store's "port"). `on_exit(status)` is called when it ends.
+
+        `folder` is removed by the fork server if this kernel dies without having removed it.
+        """
         reply: Future[dict[str, Any]] = Future()
         number = next(self._numbers)
-        request = {"seq": number, "kind": kind, "argv": argv, "env": env, "log": log, "cwd": str(Path.cwd())}
+        request = {"seq": number, "kind": kind, "argv": argv, "env": env, "log": log, "cwd": str(Path.cwd()), "folder": folder}
         with self._lock:
             self._replies[number] = reply
         try:

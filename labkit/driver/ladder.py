@@ -54,7 +54,7 @@ class _Climb:
             RankState(rank, state, self._busy(rank), rank not in asked or _answered(asked[rank]))
             for rank, state in enumerate(states)
         )
-        return Assessed(ranks, broken, force)
+        return Assessed(ranks, broken, force, self.cluster.lost)
 
     def _busy(self, rank: int) -> bool:
         return rank in self.pending and not self.pending[rank].done

@@ -52,11 +52,13 @@ class ForkLauncher:
 
     name = "fork"
 
-    def __init__(self, server: ForkServer, folder: RunDir) -> None:
-        self._server, self._folder = server, folder
+    def __init__(self, server: Callable[[], ForkServer], folder: RunDir) -> None:
+        self._server, self._folder = server, folder  # asked each time: a fork server may have been lost
 
     def _fork(self, kind: str, argv: list[str], env: dict[str, str], name: str, on_exit: OnExit) -> dict[str, Any]:
-        answer = self._server.fork(kind, argv, {**os.environ, **env}, self._folder.log(name), on_exit)
+        answer = self._server().fork(
+            kind, argv, {**os.environ, **env}, self._folder.log(name), on_exit, folder=str(self._folder.path)
+        )
         self._folder.note(answer["pid"])
         return answer
 

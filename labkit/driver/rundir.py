@@ -28,6 +28,28 @@ def run_root() -> Path:
     return Path(given) if given else Path(tempfile.gettempdir()) / f"labkit-{os.getuid()}"
 
 
+def sweep(root: Path) -> None:
+    """Remove the folders of worlds whose owner and processes are all gone (a kernel that was killed)."""
+    for note in root.glob("*/world.json"):
+        try:
+            document = json.loads(note.read_text())
+            known = {int(document["owner_pid"]): float(document["owner_start"])}
+            known |= {int(pid): float(start) for pid, start in document["pids"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # not whole, or not ours to judge: `labkit stop` names it
+        if not any(_lives(pid, start) for pid, start in known.items()):
+            shutil.rmtree(note.parent, ignore_errors=True)
+
+
+def _lives(pid: int, start_s: float) -> bool:
+    try:
+        return bool(abs(psutil.Process(pid).create_time() - start_s) < 1.5)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.Error:
+        return True
+
+
 class RunDir:
     """One world's folder; made at start, removed at stop."""
 
@@ -47,6 +69,7 @@ class RunDir:
                 raise StartError(
                     f"{root} is open to other users", hint="remove it, or set LABKIT_RUN_ROOT to a folder of your own"
                 )
+            sweep(root)
             path = root / f"{os.getpid()}-{secrets.token_hex(4)}"
             path.mkdir(mode=0o700)
             for part in ("log", "security"):

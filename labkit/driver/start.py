@@ -169,7 +169,7 @@ def _up(num_ranks: int, backend: str, gpus: list[Gpu], launcher: str, mode: str,
 def _launcher(name: str, folder: RunDir) -> Launcher:
     if name == "subprocess" or (name == "auto" and not can_fork()):
         return ProcessLauncher(folder)
-    return ForkLauncher(HOLDER.server(), folder)
+    return ForkLauncher(HOLDER.server, folder)
 
 
 def can_fork() -> bool:

@@ -20,6 +20,7 @@ import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -43,6 +44,7 @@ class _Server:
     def __init__(self, sock: socket.socket, wake: int, woken: int) -> None:
         self.sock, self.wake, self.woken = sock, wake, woken
         self.children: set[int] = set()
+        self.folders: set[str] = set()
         self.buffer = b""
         self.waiting: list[dict[str, Any]] = []
         self.ready = False
@@ -124,6 +126,8 @@ class _Server:
             self.become(request, writer)
         os.close(writer)
         self.children.add(pid)
+        if request.get("folder"):
+            self.folders.add(request["folder"])
         extra: dict[str, Any] = {}
         if request["kind"] == "store":
             with os.fdopen(reader) as pipe:
@@ -200,7 +204,20 @@ class _Server:
                 os.killpg(pid, signal.SIGKILL)
             except OSError:
                 continue
+        while self.children and self.reaped():
+            continue
+        for folder in self.folders:  # a kernel that ended well has removed them itself
+            shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
+
+    def reaped(self) -> bool:
+        """Wait for one child that was ended; False if there is none left."""
+        try:
+            pid, _ = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return False
+        self.children.discard(pid)
+        return True
 
 
 if __name__ == "__main__":

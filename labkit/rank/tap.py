@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 from ..faults.base import Interceptor
 from ..wire import Call, CallSite
@@ -40,6 +41,7 @@ _OP_NAMES = {
     "ALLTOALL": "all_to_all", "ALLTOALL_BASE": "all_to_all_single",
 }  # fmt: skip
 _P2P = frozenset({"send", "recv"})
+_COMPARED_BY_IDENTITY = frozenset({"isend", "irecv"})  # P2POp takes only these two, and looks them up in its own module
 
 
 @dataclass
@@ -86,12 +88,17 @@ class Tap:
             original = getattr(dist, name, None)
             if original is not None and name not in self._originals:
                 self._originals[name] = original
-                setattr(dist, name, self._wrap(name, original))
+                wrapped = self._wrap(name, original)
+                setattr(dist, name, wrapped)
+                if name in _COMPARED_BY_IDENTITY:
+                    setattr(c10d, name, wrapped)
 
     def uninstall(self) -> None:
         """Put the originals back."""
         for name, original in self._originals.items():
             setattr(dist, name, original)
+            if name in _COMPARED_BY_IDENTITY:
+                setattr(c10d, name, original)
         self._originals.clear()
 
     def _wrap(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:

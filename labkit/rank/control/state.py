@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...wire import to_plain
 from ..context import RankContext
 from ..dispatch import CONTROL_OPS
 from ..stacks import main_stack
@@ -15,8 +14,8 @@ def state(context: RankContext, stack: bool = True) -> dict[str, Any]:
     """Stack of the main thread, the last cell's error, and whether the main thread is busy."""
     context.tap.sweep()
     return {
-        "stack": to_plain(main_stack()) if stack else [],
-        "error": to_plain(context.error),
+        "stack": main_stack() if stack else [],
+        "error": context.error,
         "busy": bool(context.main_busy_since_s),
         "cell": context.cell,
         "generation": context.generation,

@@ -1,0 +1,121 @@
+"""The ladder as the driver climbs it: on fake ranks, rung by rung, and what the report says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from labkit.driver.world import World
+from labkit.errors import RecoveryError
+from labkit.testing import fake_world
+from labkit.views import to_text
+
+
+@pytest.fixture
+def world():
+    with fake_world(3) as made:
+        made.run_cell("x = torch.ones(1)")
+        yield made
+
+
+def hang(world: World) -> None:
+    world.run_cell("dist.barrier() if rank else None")
+
+
+def sound(world: World) -> bool:
+    return world.run("all_reduce").values == ([6.0] * 4,) * 3 and world.run_cell("dist.barrier()").ok
+
+
+def test_a_healthy_world_is_left_alone(world: World) -> None:
+    report = world.recover()
+    assert (report.rung, report.steps, report.generation) == ("none", (), 1)
+    assert set(report.kept) == {"0", "1", "2"}
+    assert sound(world)
+
+
+def test_soft_keeps_every_process_and_variable(world: World) -> None:
+    pids = [card.pid for card in world.status().cards]
+    hang(world)
+    report = world.recover()
+    assert (report.rung, report.freed, report.replaced, report.generation) == ("soft", (1, 2), (), 2)
+    assert report.kept == {"0": ("x",), "1": ("x",), "2": ("x",)}
+    assert report.check == "all-reduce of rank + 1 gives 6 on all 3 ranks"
+    assert [card.pid for card in world.status().cards] == pids
+    assert sound(world)
+    assert world.pull("x")[1].tolist() == [1.0]
+
+
+def test_only_the_dead_are_replaced(world: World) -> None:
+    world.try_fault("killed", 1)
+    report = world.recover()
+    assert (report.rung, report.replaced) == ("ranks", (1,))
+    assert (report.kept, report.lost) == ({"0": ("x",), "2": ("x",)}, {"1": ("x",)})
+    assert "replaced rank 1" in to_text(report)
+    assert sound(world)
+
+
+def test_a_stopped_rank_goes_on_and_keeps_its_variables(world: World) -> None:
+    world.try_fault("stopped", 2)
+    report = world.recover()
+    assert (report.rung, report.replaced) == ("soft", ())
+    assert report.steps[0] == "let rank 2 go on (SIGCONT)"
+    assert sound(world)
+
+
+def test_a_rank_that_holds_the_lock_is_replaced(world: World) -> None:
+    world.try_fault("holds-gil", 0, deadline_s=2)
+    report = world.recover()
+    assert (report.rung, report.replaced, report.freed) == ("ranks", (0,), (1, 2))
+    assert sound(world)
+
+
+def test_a_rank_that_catches_its_interrupt_is_replaced(world: World) -> None:
+    cell = "import time\nwhile rank == 1:\n    try:\n        time.sleep(99)\n    except BaseException:\n        pass"
+    world.run_cell(cell, deadline_s=2)
+    report = world.recover()
+    assert (report.rung, report.replaced) == ("ranks", (1,))
+    assert sound(world)
+
+
+@pytest.mark.parametrize(
+    ("failures", "rung", "restarts"),
+    [({"form": 1}, "world", 0), ({"form": 2}, "cluster", 1), ({"start_ranks": 1, "form": 1}, "cluster", 1)],
+)
+def test_a_failure_climbs(world: World, failures: dict[str, int], rung: str, restarts: int) -> None:
+    hang(world)
+    for what, times in failures.items():
+        world._cluster.fail(what, times)
+    report = world.recover()
+    assert (report.rung, world._cluster.restarts, report.replaced) == (rung, restarts, (0, 1, 2))
+    assert [step for step in report.steps if step.startswith("that failed: ")]
+    assert report.kept == {}
+    assert sound(world)
+
+
+def test_nothing_helps(world: World) -> None:
+    hang(world)
+    world._cluster.fail("form", 99)
+    with pytest.raises(RecoveryError, match="could not be brought back: form was told to fail; world.stop"):
+        world.recover()
+    world._cluster.fail("form", 0)
+    assert world.recover(force=True).rung in ("soft", "world")
+    assert sound(world)
+
+
+def test_a_lost_controller_is_the_last_rung_at_once(world: World) -> None:
+    world._cluster.lose()
+    assert world.recover().rung == "cluster"
+    assert sound(world)
+
+
+def test_interrupt_frees_ranks_that_are_not_stuck(world: World) -> None:
+    world.run_cell("import time; time.sleep(500)", deadline_s=1)
+    assert world.interrupt().freed == (0, 1, 2)
+    assert sound(world)
+
+
+def test_faults_are_taken_out_by_recovery(world: World) -> None:
+    world.inject("swapped-order", 1)
+    hang(world)
+    world.recover()
+    assert world.injections == []
+    assert world.run_cell("x = torch.ones(1)\ndist.all_reduce(x)\ndist.broadcast(x, src=0)").ok
