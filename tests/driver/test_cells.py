@@ -60,7 +60,7 @@ def test_a_certain_verdict_ends_the_cell_when_it_is_seen_twice() -> None:
     ranks, diagnosis = watched("LK004")
     assert diagnosis.verdict.code == "LK004"
     first, second = ranks.looks
-    assert STALL_S < first <= STALL_S + 2 * POLL_S
+    assert STALL_S < first < STALL_S + 3 * POLL_S
     assert second - first == pytest.approx(POLL_S)
 
 
@@ -70,7 +70,7 @@ def test_a_verdict_seen_once_may_be_a_snapshot_between_two_events() -> None:
     assert len(ranks.looks) == 4
 
 
-@pytest.mark.parametrize("code", sorted(MAY_RESOLVE) + [""])
+@pytest.mark.parametrize("code", [*sorted(MAY_RESOLVE), ""])
 def test_what_may_resolve_waits_for_the_deadline(code: str) -> None:
     ranks, diagnosis = watched(code)
     assert diagnosis == (said(code) if code else HEALTHY)

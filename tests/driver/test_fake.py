@@ -11,7 +11,7 @@ import time
 import pytest
 
 from labkit.driver.cluster import Cluster
-from labkit.driver.fake import FakeCluster
+from labkit.driver.fake import FakeCluster, turns
 from labkit.driver.fake.cluster import FakeFeed, FakeTransport
 from labkit.driver.fake.faults import ACTED, AS_THEY_ARE
 from labkit.driver.feed import Feed
@@ -220,6 +220,17 @@ def test_an_unknown_fault_is_not_run_for_real(world, monkeypatch) -> None:
     monkeypatch.delitem(ACTED, "killed")
     with pytest.raises(UsageError, match="can't act out killed"):
         world.inject("killed", rank=0)
+
+
+def test_a_loop_without_calls_is_ended(world, monkeypatch) -> None:
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.2)
+    before = threading.active_count()
+    with pytest.raises(DeadlineExceeded, match=r"rank 0 of the fake world has run for 0.2 s without a call"):
+        world.run_cell("while rank == 0: pass")
+    end_s = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert threading.active_count() == before
 
 
 def test_no_thread_is_left() -> None:

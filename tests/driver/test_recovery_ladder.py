@@ -48,7 +48,7 @@ def test_only_the_dead_are_replaced(world: World) -> None:
     world.try_fault("killed", 1)
     report = world.recover()
     assert (report.rung, report.replaced) == ("ranks", (1,))
-    assert (report.kept, report.lost) == ({"0": ("x",), "2": ("x",)}, {"1": ("x",)})
+    assert (report.kept, report.lost) == ({"0": ("x", "loss"), "2": ("x", "loss")}, {"1": ("x",)})
     assert "replaced rank 1" in to_text(report)
     assert sound(world)
 
@@ -94,7 +94,7 @@ def test_a_failure_climbs(world: World, failures: dict[str, int], rung: str, res
 def test_nothing_helps(world: World) -> None:
     hang(world)
     world._cluster.fail("form", 99)
-    with pytest.raises(RecoveryError, match="could not be brought back: form was told to fail; world.stop"):
+    with pytest.raises(RecoveryError, match=r"could not be brought back: form was told to fail; world.stop"):
         world.recover()
     world._cluster.fail("form", 0)
     assert world.recover(force=True).rung in ("soft", "world")

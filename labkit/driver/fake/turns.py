@@ -6,6 +6,7 @@ passes when somebody asks for it, in no time.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ from ...errors import DeadlineExceeded
 from ..cells import POLL_S, Clock
 
 TICK_S = 1e-5
-PATIENCE_S = 10.0  # of real time, for one turn
+PATIENCE_S = 5.0  # of real time, for one turn
 
 
 class Gone(BaseException):
@@ -30,7 +31,7 @@ class Turn:
         self._name, self._work = name, work
         self.ready: Callable[[], bool] = lambda: True
         self.thrown: BaseException | None = None
-        self.over = False
+        self.over = self._told_to_go = False
         self._thread = threading.Thread(target=self._run, name=f"labkit-fake-{name}", daemon=True)
         self._thread.start()
 
@@ -50,9 +51,11 @@ class Turn:
             self._back.release()
 
     def give(self) -> None:
-        """Let it go on until it waits or ends."""
+        """Let it go on until it waits or ends; code that does neither is ended, and DeadlineExceeded says so."""
         self._go.release()
         if not self._back.acquire(timeout=PATIENCE_S):
+            self.over = True
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(Gone))
             raise DeadlineExceeded(
                 f"{self._name} of the fake world has run for {PATIENCE_S:g} s without a call",
                 hint="a fake rank can't be interrupted in Python code: try this cell in a real world",
@@ -63,12 +66,20 @@ class Turn:
         self.ready = ready
         while self.thrown is not None or not ready():
             if self.thrown is not None:
-                error = self.thrown
-                if not isinstance(error, Gone):  # who is gone stays gone, whatever the cell catches
-                    self.thrown = None
-                raise error
+                self._raise(self.thrown)
             self._back.release()
             self._go.acquire()
+
+    def _raise(self, error: BaseException) -> None:
+        if not isinstance(error, Gone):
+            self.thrown = None
+        elif self._told_to_go:  # a cell that catches even this: its thread waits for good, and ends with the process
+            self.over = True
+            self._back.release()
+            threading.Event().wait()
+        else:
+            self._told_to_go = True
+        raise error
 
 
 class Seconds(Clock):
