@@ -15,11 +15,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "current", "doctor", "errors", "load_ipython_extension", "start"]
+__all__ = ["__version__", "current", "doctor", "errors", "lab", "load_ipython_extension", "start", "torchrun"]
 
 if TYPE_CHECKING:
     from . import errors
     from .doctor import run_checks as doctor
+    from .driver.labnote import lab
+    from .driver.scripts import torchrun
     from .notebook import current, load_ipython_extension, start
 
 # name -> (module, attribute); no attribute means the module itself
@@ -27,6 +29,8 @@ _HOMES = {
     "start": ("notebook", "start"),
     "current": ("notebook", "current"),
     "errors": ("errors", ""),
+    "lab": ("driver.labnote", "lab"),
+    "torchrun": ("driver.scripts", "torchrun"),
     "load_ipython_extension": ("notebook", "load_ipython_extension"),
 }
 

@@ -12,6 +12,7 @@ LabkitError
 │   ├── RankBusy                   the rank still runs an earlier cell
 │   ├── RankDead                   the rank's process is gone
 │   ├── RankRaised                 the learner's code raised on the rank
+│   ├── RankStuck                  the rank waits for something that will not come
 │   └── DeadlineExceeded           the rank did not answer in time
 ├── ContractError (also RuntimeError)  safe mode refused a collective that does not match
 ├── RecoveryError                  no rung of the ladder gave a healthy world
@@ -96,6 +97,10 @@ class RankDead(RankError):
 
 class RankRaised(RankError):
     """The learner's code raised on a rank; the text says which rank and which line."""
+
+
+class RankStuck(RankError):
+    """A rank waits for something that will not come."""
 
 
 class DeadlineExceeded(RankError):

@@ -132,6 +132,11 @@ def watched(shell: Any) -> bool:
     return "JPY_SESSION_NAME" in os.environ or "__vsc_ipynb_file__" in shell.user_ns
 
 
+def prompt_number(shell: Any) -> int:
+    """The number in the brackets of the running cell, so that "cell 7" is the learner's cell 7."""
+    return int(getattr(shell.displayhook, "prompt_count", 0) or 0)
+
+
 def drawn(record: Any) -> dict[str, str]:
     """Both forms of a record by mime type; empty if there is nothing to show."""
     text, html = views.to_text(record), views.to_html(record)
@@ -154,12 +159,19 @@ def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
         )
     if body is not None and not code.lstrip().startswith("%%"):
         code = f"# %%ranks {line}".rstrip() + "\n" + code  # so that "line 3" is line 3 of what the learner sees
-    number = max(world.cell + 1, shell.execution_count)  # where possible the one in the cell's prompt
+    number = max(world.cell + 1, prompt_number(shell))  # where possible the one in the cell's prompt
     check_syntax(shell, code, number)
     armed = [injection for injection in world.injections if injection.active]
     screen = views.Screen(shell.display_pub.publish, watched(shell) and not args.quiet)
     try:
-        result = world.run_cell(code, args.ranks, deadline_s=args.deadline_s, on_output=screen.on_output, cell=number)
+        result = world.run_cell(
+            code,
+            args.ranks,
+            deadline_s=args.deadline_s,
+            on_output=screen.on_output,
+            on_notice=screen.on_notice,
+            cell=number,
+        )
     finally:
         screen.close()
     shell.push({"_ranks": result}, interactive=False)
@@ -193,9 +205,24 @@ def start(
     from .driver.start import start as bring_up
 
     ensure_loaded()
-    return bring_up(
-        ranks, backend, mode=mode, launcher=launcher, share_gpu=share_gpu, deadline_s=deadline_s, group_timeout_s=group_timeout_s
-    )
+    with views.Progress(_publisher()) as progress:
+        return bring_up(
+            ranks,
+            backend,
+            mode=mode,
+            launcher=launcher,
+            share_gpu=share_gpu,
+            deadline_s=deadline_s,
+            group_timeout_s=group_timeout_s,
+            on_progress=progress.say,
+        )
+
+
+def _publisher() -> Any:
+    """How a watched notebook shows something; None where nobody watches."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell.display_pub.publish if shell is not None and watched(shell) else None
 
 
 def current() -> World:
@@ -217,6 +244,9 @@ def load_ipython_extension(ipython: Any) -> None:
     for view in views.VIEWS.values():
         formatters["text/plain"].for_type(view.record, lambda value, printer, cycle: printer.text(views.to_text(value)))
         formatters["text/html"].for_type(view.record, lambda value: views.to_html(value) or None)
+    place = ("labkit.driver.injection", "ActiveInjection")  # by name: the driver is loaded when it is needed
+    formatters["text/plain"].for_type_by_name(*place, lambda value, printer, cycle: printer.text(views.to_text(value.record)))
+    formatters["text/html"].for_type_by_name(*place, lambda value: views.to_html(value.record) or None)
 
 
 def ensure_loaded() -> bool:

@@ -29,7 +29,7 @@ _SLOT_BYTES = 128
 _STRINGS_AT = _RING_AT + SLOTS * _SLOT_BYTES
 _STRINGS_BYTES = 96 * 1024
 FILE_BYTES = _STRINGS_AT + _STRINGS_BYTES
-_STATES = ("issued", "done", "failed", "refused")
+_STATES = ("issued", "done", "failed", "refused", "invalid")
 ACTIVITIES = ("idle", "cell")
 
 
@@ -47,7 +47,7 @@ class RingWriter:
     def __init__(self, path: Path, rank: int, pid: int) -> None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
-            os.ftruncate(fd, FILE_BYTES)
+            os.posix_fallocate(fd, 0, FILE_BYTES)  # on a full disk this fails, where a hole would be a bus error later
             self._map = mmap.mmap(fd, FILE_BYTES)
         finally:
             os.close(fd)
@@ -92,7 +92,7 @@ class RingWriter:
         self._header()
 
     def finish(self, slot: int, index: int, state: str, now_s: float) -> None:
-        """Mark a call as done, failed or refused, if its slot has not been reused."""
+        """Mark a call as done, failed, refused or invalid, if its slot has not been reused."""
         at = _RING_AT + slot * _SLOT_BYTES
         if struct.unpack_from("<Q", self._map, at)[0] != index:
             return

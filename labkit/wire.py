@@ -51,7 +51,8 @@ class Call:
     """One collective or point-to-point operation as a rank issued it.
 
     `seq` counts the calls of one group from 1 within a generation (point-to-point calls have 0: only
-    two ranks take part). `state` is "issued", "done", "failed" or "refused" (by the contract).
+    two ranks take part). `state` is "issued", "done", "failed" (its wait ended without it), "refused" (by the contract) or
+    "invalid" (torch turned it down before it waited for anyone).
     Times are seconds of the machine's monotonic clock, one clock for all ranks of a host.
     """
 
@@ -235,8 +236,9 @@ class Stream:
 class Outcome:
     """What became of one request on one rank.
 
-    `status`: "ok", "error" (its code raised), "interrupted", "late" (no answer by the deadline),
-    "dead", or "busy" (not sent, an earlier cell still runs). `value` is a plain value of a rank op;
+    `status`: "ok", "error" (its code raised), "interrupted", "late" (no answer by the deadline), "stuck"
+    (it can't answer any more: the cell was ended before its deadline), "dead", or "busy" (not sent, an
+    earlier cell still runs). `value` is a plain value of a rank op;
     `shown` the last expression of a cell.
     """
 

@@ -34,7 +34,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "notebook": (EVERYTHING_BUT_RANK, {"numpy", "IPython"} | WIDGETS),
     "cli": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "rich"}),
     "testing": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "pytest"}),
-    "__init__": ({"errors", "doctor", "notebook"}, set()),
+    "__init__": ({"errors", "doctor", "notebook", "driver"}, set()),
 }
 # Single files that may have what the rest of their layer may not.
 FENCED: dict[str, set[str]] = {

@@ -51,11 +51,18 @@ class PaperWorld:
     on_output: Callable[[int, str, str], None] = lambda rank, name, text: None
 
     def run_cell(
-        self, code: str, ranks: Any = None, *, deadline_s: float | None = None, on_output: Any = None, cell: int = 0
+        self,
+        code: str,
+        ranks: Any = None,
+        *,
+        deadline_s: float | None = None,
+        on_output: Any = None,
+        on_notice: Any = None,
+        cell: int = 0,
     ) -> CellResult:
         self.cell = max(self.cell + 1, cell)
         self.asked.append((code, ranks, deadline_s))
-        self.on_output = on_output
+        self.on_output, self.on_notice = on_output, on_notice
         self.last = self.answer(self)
         return self.last
 

@@ -12,8 +12,15 @@ import pytest
 
 import labkit
 
-PUBLIC = {"__version__", "current", "doctor", "errors", "load_ipython_extension", "start"}
-HOMES = {"start": "notebook", "current": "notebook", "doctor": "doctor", "load_ipython_extension": "notebook"}
+PUBLIC = {"__version__", "current", "doctor", "errors", "lab", "load_ipython_extension", "start", "torchrun"}
+HOMES = {
+    "start": "notebook",
+    "current": "notebook",
+    "doctor": "doctor",
+    "load_ipython_extension": "notebook",
+    "lab": "driver.labnote",
+    "torchrun": "driver.scripts",
+}
 
 
 def exists(module: str) -> bool:

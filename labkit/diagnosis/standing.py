@@ -45,7 +45,7 @@ def current_calls(view: RankView, generation: int) -> tuple[Call, ...]:
         if call.seq <= last.get(call.group, 0):
             start, last = call.index, {}
         last[call.group] = call.seq
-    return tuple(call for call in view.calls if call.index >= start) if start else view.calls
+    return tuple(call for call in view.calls if call.index >= start and call.state != "invalid")
 
 
 @dataclass(frozen=True)

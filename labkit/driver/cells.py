@@ -43,10 +43,12 @@ class Watch:
     last_beats: tuple[float, ...] = ()
     looked_s: float = float("-inf")
     confirmed: str = ""
+    notice: Callable[[Diagnosis], None] | None = None
 
     def __post_init__(self) -> None:
         self.clock: Clock = getattr(self.beats, "clock", None) or Clock()
         self.started_s = self.moved_s = self.clock.now_s()
+        self.expired = False
 
     def check(self, now_s: float, num_done: int) -> Diagnosis | None:
         """A diagnosis if the cell must end now, else None."""
@@ -54,6 +56,7 @@ class Watch:
         if beats != self.last_beats:
             self.last_beats, self.moved_s, self.confirmed = beats, now_s, ""
         if now_s - self.started_s >= self.deadline_s:
+            self.expired = True
             return self.look()
         if now_s - self.moved_s < STALL_S or now_s - self.looked_s < LOOK_EVERY_S * (not self.confirmed):
             return None
@@ -62,6 +65,8 @@ class Watch:
         verdict = diagnosis.verdict
         if verdict is None or verdict.code in MAY_RESOLVE:
             self.confirmed = ""
+            if verdict is not None and self.notice is not None:
+                self.notice(diagnosis)
             return None
         if self.confirmed == verdict.code:  # the same twice, a poll apart: not a snapshot between two events
             return diagnosis

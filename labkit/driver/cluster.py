@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -47,10 +47,13 @@ class Cluster:
         return self._controller == 0
 
     # ---- up
-    def start(self, mode: str) -> None:
-        """Controller, store and ranks, and the first generation."""
+    def start(self, mode: str, say: Callable[[str], None] = lambda text: None) -> None:
+        """Controller, store and ranks, and the first generation; `say` hears what is going on."""
+        say("starting the controller, and importing torch once for all ranks")
         self._start_controller()
+        say(f"starting {self.world_size} ranks")
         self.start_ranks(range(self.world_size))
+        say("the ranks form their first group")
         self.form(mode)
 
     def _start_controller(self) -> None:

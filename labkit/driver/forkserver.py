@@ -43,6 +43,7 @@ class ForkServer:
         self._ended: dict[int, int] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._over = False
         threading.Thread(target=self._read, args=(ours.makefile("rb"),), name="labkit-forkserver", daemon=True).start()
 
     @property
@@ -64,6 +65,8 @@ class ForkServer:
         number = next(self._numbers)
         request = {"seq": number, "kind": kind, "argv": argv, "env": env, "log": log, "cwd": str(Path.cwd()), "folder": folder}
         with self._lock:
+            if self._over:
+                raise StartError("the fork server has ended", hint='try labkit.start(launcher="subprocess")')
             self._replies[number] = reply
         try:
             self._sock.sendall(json.dumps(request).encode() + b"\n")
@@ -77,7 +80,7 @@ class ForkServer:
 
     def _watch(self, pid: int, on_exit: Callable[[int], None]) -> None:
         with self._lock:
-            status = self._ended.pop(pid, None)
+            status = self._ended.pop(pid, -9 if self._over else None)
             if status is None:
                 self._watchers[pid] = on_exit
         if status is not None:
@@ -111,6 +114,7 @@ class ForkServer:
     def _gone(self) -> None:
         """The fork server has ended, and with it, by the kernel's own rule, all of its children."""
         with self._lock:
+            self._over = True
             replies, self._replies = list(self._replies.values()), {}
             watchers, self._watchers = list(self._watchers.values()), {}
         error = StartError("the fork server has ended", hint='try labkit.start(launcher="subprocess")')

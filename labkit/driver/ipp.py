@@ -17,10 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import ipyparallel as ipp
+from ipyparallel.client.client import unpack_message
 
 from ..errors import DeadlineExceeded, RankDead, RankError, StartError, join_ranks
 from ..wire import from_plain, to_plain
 from .transport import OnOutput, Pending, Reply
+
+
+class _Client(ipp.Client):
+    """A client that drops what it would have to unpickle: a rank that is not trusted can't run code here."""
+
+    @unpack_message
+    def _dispatch_iopub(self, msg: dict[str, Any]) -> None:
+        if msg["header"]["msg_type"] != "data_message":
+            ipp.Client._dispatch_iopub.__wrapped__(self, msg)
 
 
 class IppTransport:
@@ -31,7 +41,8 @@ class IppTransport:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._pending: dict[int, set[Pending]] = {}
-        self._client._queue_handlers["labkit_reply"] = self._on_reply
+        dropped = dict.fromkeys(self._client._queue_handlers, lambda message: None)
+        self._client._queue_handlers = {**dropped, "labkit_reply": self._on_reply}
         self._client._registration_callbacks.append(self._on_registration)
         self._by_message: dict[str, tuple[Pending, list[Any]]] = {}
 
@@ -189,7 +200,7 @@ def _connect(folder: Path, timeout_s: float) -> Any:
             raise StartError(f"the controller did not start in {timeout_s:g} s", hint="`labkit doctor` looks for the reason")
         time.sleep(0.005)
     info = json.loads(files[0].read_text())
-    return ipp.Client(info, profile_dir=str(folder), timeout=max(1, int(end - time.monotonic())))
+    return _Client(info, profile_dir=str(folder), timeout=max(1, int(end - time.monotonic())))
 
 
 def _whole(file: Path) -> bool:

@@ -128,6 +128,9 @@ def climb(
         if event is not None:
             todo = list(ladder.handle(event))
     replaced = tuple(sorted(ladder.replaced))
+    for rank, answered in pending.items():  # a freed rank has told what its cell had made by then
+        if answered.done and rank not in replaced and answered.future.result().names:
+            names[rank] = answered.future.result().names
     return RecoveryReport(
         rung=ladder.rung, generation=cluster.generation, freed=tuple(sorted(ladder.freed)), replaced=replaced,
         kept={str(rank): names.get(rank, ()) for rank in range(cluster.world_size) if rank not in replaced},

@@ -15,6 +15,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import psutil
@@ -87,7 +88,11 @@ class RunDir:
         return str(self.path / "log" / f"{name}.log")
 
     def note(self, pid: int | None = None) -> None:
-        """Write down a process that we started."""
+        """Write down a process that we started. A full disk must not lose us the pid: the note is for later runs only."""
+        with suppress(OSError) if pid is not None else nullcontext():
+            self._note(pid)
+
+    def _note(self, pid: int | None) -> None:
         with self._lock:
             if pid is not None:
                 try:

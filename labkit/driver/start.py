@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
+from collections.abc import Callable
 
-from ..errors import NotEnoughDevices, NotEnoughMemory, UsageError, WorldMismatch
+from ..errors import NotEnoughDevices, NotEnoughMemory, StartError, UsageError, WorldMismatch
 from ..registry import unknown
 from ..units import format_bytes, is_whole
 from .cluster import Cluster, seat_environment
 from .current import HOLDER
 from .devices import RANK_BYTES, Gpu, find_gpus, free_memory_bytes
 from .feed import Seat
+from .gpus import check_shared_gpu, nccl_environment, nccl_version, pin, shared
 from .launch import ForkLauncher, Launcher, ProcessLauncher
-from .rundir import RunDir
+from .rundir import RunDir, run_root
 from .world import DEADLINE_S, World
 
 MAX_RANKS = 256
@@ -22,6 +25,7 @@ DEFAULT_CPU_RANKS = 4
 BACKENDS = ("auto", "gloo", "nccl")
 LAUNCHERS = ("auto", "fork", "subprocess")
 GROUP_TIMEOUT_S = 120.0
+DISK_BYTES_PER_RANK = 4 * 2**20
 
 
 def start(
@@ -33,6 +37,7 @@ def start(
     share_gpu: bool = False,
     deadline_s: float = DEADLINE_S,
     group_timeout_s: float = GROUP_TIMEOUT_S,
+    on_progress: Callable[[str], None] | None = None,
 ) -> World:
     """Start a world of live ranks, or give the one that runs.
 
@@ -51,10 +56,10 @@ def start(
     num_ranks = ranks if ranks is not None else len(gpus) or DEFAULT_CPU_RANKS
     chosen = choose_backend(backend, num_ranks, gpus, share_gpu)
     _room_for(num_ranks)
-    world = World(
-        _up(num_ranks, chosen, gpus, launcher, mode, group_timeout_s), mode=mode, deadline_s=deadline_s,
-        started_in_s=time.monotonic() - began,
-    )  # fmt: skip
+    _space_for(num_ranks)
+    seats = make_seats(num_ranks, chosen, gpus)
+    cluster = _up(seats, chosen, launcher, mode, group_timeout_s, on_progress or (lambda text: None))
+    world = World(cluster, mode=mode, deadline_s=deadline_s, started_in_s=time.monotonic() - began)
     HOLDER.world = world
     return world
 
@@ -119,6 +124,8 @@ def choose_backend(backend: str, num_ranks: int, gpus: list[Gpu], share_gpu: boo
             ranks=num_ranks,
             devices=len(gpus),
         )
+    if shared(num_ranks, gpus):
+        check_shared_gpu(nccl_version())
     return "nccl"
 
 
@@ -134,6 +141,20 @@ def _room_for(num_ranks: int) -> None:
         )
 
 
+def _space_for(num_ranks: int) -> None:
+    """Beacons and logs need a little room; a full disk would end a rank later with a bus error."""
+    root = run_root()
+    there = next(folder for folder in (root, *root.parents) if folder.exists())
+    free, needed = shutil.disk_usage(there).free, num_ranks * DISK_BYTES_PER_RANK
+    if free < needed:
+        raise StartError(
+            f"{format_bytes(free)} are free in {there} and {num_ranks} ranks need {format_bytes(needed)}",
+            hint="free some space, or set LABKIT_RUN_ROOT to another folder",
+            free_bytes=free,
+            needed_bytes=needed,
+        )
+
+
 def make_seats(num_ranks: int, backend: str, gpus: list[Gpu]) -> list[Seat]:
     """One seat per rank: its device and its environment; ranks go round the GPUs if they share."""
     seats = []
@@ -141,22 +162,33 @@ def make_seats(num_ranks: int, backend: str, gpus: list[Gpu]) -> list[Seat]:
         env = seat_environment(rank, num_ranks, backend)
         device = "cpu"
         if backend == "nccl":
-            env["CUDA_VISIBLE_DEVICES"] = gpus[rank % len(gpus)].visible
-            env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # an error must not abort the engine: it is evidence
-            if num_ranks > len(gpus):
-                env.update(NCCL_MULTI_RANK_GPU_ENABLE="1", NCCL_NVLS_ENABLE="0", NCCL_MAX_CTAS="2")
+            env |= nccl_environment(num_ranks, len(gpus), share=shared(num_ranks, gpus), user=os.environ)
+            env |= pin(gpus[rank % len(gpus)], os.environ)
             device = "cuda:0"
         seats.append(Seat(rank, device=device, env=env))
     return seats
 
 
-def _up(num_ranks: int, backend: str, gpus: list[Gpu], launcher: str, mode: str, group_timeout_s: float) -> Cluster:
+def _up(seats: list[Seat], backend: str, launcher: str, mode: str, group_timeout_s: float, say: Callable[[str], None]) -> Cluster:
+    """A cluster that runs; where "auto" finds that forking does not work, subprocesses take over."""
+    try:
+        return _try_up(seats, backend, launcher, mode, group_timeout_s, say)
+    except StartError:
+        if launcher != "auto" or not can_fork():
+            raise
+        HOLDER.drop_server()
+        say("the fork server did not work here; starting a process for each rank")
+        return _try_up(seats, backend, "subprocess", mode, group_timeout_s, say)
+
+
+def _try_up(
+    seats: list[Seat], backend: str, launcher: str, mode: str, group_timeout_s: float, say: Callable[[str], None]
+) -> Cluster:
     folder = RunDir.create()
     cluster: Cluster | None = None
     try:
-        seats = make_seats(num_ranks, backend, gpus)
         cluster = Cluster(folder, _launcher(launcher, folder), seats, backend=backend, group_timeout_s=group_timeout_s)
-        cluster.start(mode)
+        cluster.start(mode, say)
     except BaseException:
         if cluster is not None:
             cluster.stop()

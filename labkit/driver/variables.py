@@ -27,16 +27,26 @@ def pack(values: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any], list[b
     for name, given in values.items():
         if not name.isidentifier():
             raise UsageError(f"{name!r} is not a variable name", hint="use letters, digits and _")
-        value = given.detach().cpu().numpy() if hasattr(given, "detach") else given
-        if isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
+        value = (
+            _from_tensor(name, given) if hasattr(given, "detach") and hasattr(given, "cpu") else given
+        )  # a file has detach too
+        if isinstance(value, (numpy.ndarray, numpy.generic)) and value.dtype.kind in "biufc":
+            value = numpy.asarray(value, dtype=value.dtype.newbyteorder("="))  # torch knows only this machine's byte order
             arrays[name] = {"dtype": value.dtype.str, "shape": list(value.shape)}
             buffers.append(numpy.ascontiguousarray(value).tobytes())
             continue
         try:
             plain[name] = json.dumps(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             raise UsageError(
                 f"{name} is a {type(value).__name__}, which does not travel",
                 hint="push numbers, text, lists or dicts, and make the rest in a rank cell",
             ) from None
     return plain, arrays, buffers
+
+
+def _from_tensor(name: str, tensor: Any) -> Any:
+    try:
+        return tensor.detach().cpu().numpy()
+    except TypeError as error:  # a dtype that numpy does not have, such as bfloat16
+        raise UsageError(f"{name} does not travel: {error}", hint="push it as float32 and convert it in a rank cell") from None

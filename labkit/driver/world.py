@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..wire import (
     TensorTable,
     WorldStatus,
 )
-from . import cells
+from . import cells, labnote
 from .cards import make_card
 from .cluster import Cluster
 from .injection import ActiveInjection
@@ -95,12 +95,14 @@ class World:
         *,
         deadline_s: float | None = None,
         on_output: OnOutput | None = None,
+        on_notice: Callable[[Diagnosis], None] | None = None,
         cell: int = 0,
     ) -> CellResult:
         """Run `code` on ranks, all of them unless `ranks` says which.
 
         The cell ends when every rank has answered, at `deadline_s`, or as soon as it is certain that it
         can't end; then the result carries a diagnosis, and the ranks stay as they are until `recover`.
+        `on_notice` hears of a wait that may still end (a rank that is slow, stopped, or computing).
         Raises RankBusy or RankDead if a rank can't take a cell.
         """
         targets = self._ready(ranks)
@@ -117,7 +119,7 @@ class World:
             diagnosis = cells.run(pendings, watch)
             if diagnosis is not None and self.mode == "safe":
                 diagnosis = self._refuse(pendings, diagnosis)
-            status = "late"
+            status = "late" if watch.expired else "stuck"
         except KeyboardInterrupt:
             cells.close(pendings)
             diagnosis, recovery, status = self.diagnose(), self.interrupt(), "interrupted"
@@ -167,10 +169,11 @@ class World:
                 self._names[rank] = pending.future.result().names
         for outcome in result.outcomes:
             text = str(outcome.error or "")
-            if outcome.status in ("dead", "late") or any(word in text for word in _BROKEN_WORDS):
+            if outcome.status in ("dead", "late", "stuck") or any(word in text for word in _BROKEN_WORDS):
                 self.broken = self.broken or f"since cell {result.cell}"
         for active in self._injections:
             active.observe(result)
+        labnote.saw(self, result)
 
     def run(
         self, op: str, ranks: Sequence[int] | int | None = None, *, deadline_s: float | None = None, **payload: Any
@@ -305,6 +308,7 @@ class World:
         Raises RecoveryError if even a new cluster does not work.
         """
         self._alive()
+        labnote.saw(self)
         report = climb(self._cluster, self._pending, self._names, mode=self.mode, broken=bool(self.broken), force=force)
         self.broken = ""
         self._pending.clear()
@@ -312,6 +316,7 @@ class World:
             self._names.pop(rank, None)
         if report.rung != "none":
             self._injections.clear()
+        labnote.recovered(self, report)
         return report
 
     def interrupt(self) -> RecoveryReport:
@@ -328,6 +333,7 @@ class World:
     def stop(self) -> None:
         """End every rank, the controller and the store; a second call does nothing."""
         if not self.stopped:
+            labnote.saw(self)
             self.stopped = True
             self._cluster.stop()
             from .current import HOLDER

@@ -20,8 +20,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from ..diagnosis.standing import is_echo
 from ..faults.base import Interceptor
 from ..wire import Call, CallSite
+from .cell import describe_error
 from .context import RankContext
 from .samples import BeforeSamples
 from .sites import find_site
@@ -133,9 +135,10 @@ class Tap:
         self.samples.take(name, args, kwargs)
         try:
             result = original(*args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             self._here.call = None
-            self._finish(here.issued, "failed")
+            # what torch turns down before it waits for anyone (a dtype, an op) has cost no rank a partner
+            self._finish(here.issued, "failed" if is_echo(describe_error(error)) else "invalid")
             raise
         self._here.call = None
         if here.issued:
@@ -212,8 +215,17 @@ class Tap:
             if not work.is_completed():
                 self._pending.append((work, slot, index))
                 continue
-            failed = work.exception() is not None
-            self.context.ring.finish(slot, index, "failed" if failed else "done", now)
+            self.context.ring.finish(slot, index, "failed" if self._failed(work) else "done", now)
+
+    def _failed(self, work: Any) -> bool:
+        """Whether a completed call ended in an error."""
+        if self.context.backend != "gloo":
+            return False  # waiting would order the CUDA stream; the flight recorder tells
+        try:
+            work.wait()  # returns at once
+        except RuntimeError:
+            return True
+        return False
 
     # ---- the life of a cell and of a generation
     def begin_cell(self) -> None:

@@ -9,5 +9,6 @@ from __future__ import annotations
 from ._base import VIEWS, View, to_html, to_text
 from ._ending import declared, error_for, interrupted
 from ._live import LiveOutput, Screen
+from ._progress import Progress
 
-__all__ = ["VIEWS", "LiveOutput", "Screen", "View", "declared", "error_for", "interrupted", "to_html", "to_text"]
+__all__ = ["VIEWS", "LiveOutput", "Progress", "Screen", "View", "declared", "error_for", "interrupted", "to_html", "to_text"]

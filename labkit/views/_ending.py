@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import DeadlineExceeded, RankBusy, RankDead, RankError, RankRaised
+from ..errors import DeadlineExceeded, RankBusy, RankDead, RankError, RankRaised, RankStuck
 from ..wire import CellResult, Injection
 from ._output import error_groups
 from ._text import label, one_line
@@ -14,10 +14,11 @@ _LINE = 400
 _OURS = ("ContractError",)  # errors of labkit's own, whose message ends with the next step already
 _BY_STATUS: dict[str, tuple[type[RankError], str, str]] = {
     "late": (DeadlineExceeded, "no answer by the deadline from", "world.diagnose() says what they wait for"),
+    "stuck": (RankStuck, "no answer will come any more from", "world.diagnose() says what they wait for"),
     "dead": (RankDead, "the process is gone of", "world.recover() makes a new one"),
     "busy": (RankBusy, "an earlier cell still runs on", "wait for it, or call world.recover()"),
 }
-_ENDINGS = {"late": "hang", "dead": "abort", "error": "error"}
+_ENDINGS = {"late": "hang", "stuck": "hang", "dead": "abort", "error": "error"}
 
 
 def interrupted(result: CellResult) -> bool:
@@ -43,7 +44,10 @@ def error_for(result: CellResult) -> RankError | None:
     The verdict's sentence comes first where there is one: it names the cause, and the exceptions
     may be no more than its consequences.
     """
-    found = {status: tuple(o.rank for o in result.outcomes if o.status == status) for status in ("late", "dead", "error", "busy")}
+    found = {
+        status: tuple(o.rank for o in result.outcomes if o.status == status)
+        for status in ("stuck", "late", "dead", "error", "busy")
+    }
     status = next((status for status, ranks in found.items() if ranks), "")
     if not status:
         return None
@@ -54,7 +58,7 @@ def error_for(result: CellResult) -> RankError | None:
         step = _plain(verdict.next_step)
         # It goes on after a semicolon; a name such as DDP keeps its capitals.
         steps = [step[0].lower() + step[1:] if step[1:2].islower() else step] if step else []
-        if status in ("late", "dead") and result.recovery is None and "recover" not in verdict.next_step:
+        if status in ("stuck", "late", "dead") and result.recovery is None and "recover" not in verdict.next_step:
             steps.append("world.recover() gives you working ranks again")
         return kind(_plain(verdict.sentence), hint="; ".join(steps), ranks=ranks, code=verdict.code)
     raised = error_groups(result.outcomes)

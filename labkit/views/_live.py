@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from ..wire import Diagnosis
 from . import _html as h
 from ._text import INDENT, clean, indent
 
@@ -22,10 +23,16 @@ class LiveOutput:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._printed: dict[int, str] = {}
+        self._notice = ""
 
     def add(self, rank: int, text: str) -> None:
         with self._lock:
             self._printed[rank] = (self._printed.get(rank, "") + text)[-_KEPT:]
+
+    def say(self, notice: str) -> None:
+        """Something about the cell as a whole, in place of what was said before."""
+        with self._lock:
+            self._notice = notice
 
     def _tails(self) -> list[tuple[int, str]]:
         with self._lock:
@@ -34,11 +41,13 @@ class LiveOutput:
         return [(rank, tail) for rank, tail in tails if tail.strip()]
 
     def text(self) -> str:
-        return "\n".join(f"rank {rank}\n{indent(tail, INDENT)}" for rank, tail in self._tails())
+        blocks = [f"rank {rank}\n{indent(tail, INDENT)}" for rank, tail in self._tails()]
+        return "\n".join([*blocks, self._notice] if self._notice else blocks)
 
     def html(self) -> str:
         blocks = "".join(h.block(h.pre(tail), head=f"rank {rank}") for rank, tail in self._tails())
-        return h.frame('<div class="lk-tag">running …</div>' + blocks)
+        notice = h.block(h.pre(self._notice), head="waiting") if self._notice else ""
+        return h.frame('<div class="lk-tag">running …</div>' + blocks + notice)
 
 
 class Screen:
@@ -57,6 +66,15 @@ class Screen:
         if not self._live:
             return
         self._output.add(rank, text)
+        self._start()
+
+    def on_notice(self, diagnosis: Diagnosis) -> None:
+        """A wait that may still end: say who is waited for."""
+        if self._live and diagnosis.verdict is not None:
+            self._output.say(diagnosis.verdict.sentence)
+            self._start()
+
+    def _start(self) -> None:
         self._changed.set()
         if self._thread is None and not self._over.is_set():
             self._thread = threading.Thread(target=self._paint, name="labkit-live", daemon=True)

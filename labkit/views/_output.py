@@ -12,6 +12,7 @@ from ._text import INDENT, LIMIT, cap, clean, count, fold, indent, label, one_li
 
 _ENDINGS = {
     "late": "no answer by the deadline",
+    "stuck": "no answer, and none will come",
     "dead": "the process is gone",
     "interrupted": "interrupted",
     "busy": "not sent, an earlier cell still runs",
