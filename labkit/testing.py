@@ -69,7 +69,7 @@ class Belongings:
     def now(cls, mark: str) -> Belongings:
         """Of this process, its descendants, and processes that carry the mark."""
         own = psutil.Process()
-        found = {child.pid for child in own.children(recursive=True)} | set(_marked(mark))
+        found = {child.pid for child in own.children(recursive=True) if _lives(child)} | set(_marked(mark))
         root = run_root()
         folders = {path.name for path in root.iterdir() if path.name.startswith(f"{own.pid}-")} if root.is_dir() else set()
         listening = {c.laddr.port for c in own.net_connections("inet") if c.status == psutil.CONN_LISTEN}
@@ -86,10 +86,17 @@ class Belongings:
         return new
 
 
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
 def _marked(mark: str) -> Iterator[int]:
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+            if process.pid != os.getpid() and process.environ().get(MARK) == mark and _lives(process):
                 yield process.pid
         except psutil.Error:
             continue
