@@ -52,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Goal:
-    """A bound on a row's value: `ratio` of the medians, else on our own median in the series' unit.
+    """A bound on a row's value: on its `ratio`, else on our own median in the series' unit.
 
     >>> Goal(0.9).met(0.85), Goal(0.98, at_least=True).met(0.9)
     (True, False)
@@ -86,18 +86,24 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Our median over the other side's; None without another side."""
+        """Ours over the other side's: the median of the ratios of neighbours, so that a machine that slows
+        down in between does not count; the ratio of the medians if the values are not in pairs; else None."""
         if self.ours is None or self.beside is None:
             return None
-        return ratio(self.ours.median, self.beside.median)
+        pairs = self._pairs
+        return statistics.median(pairs) if pairs else ratio(self.ours.median, self.beside.median)
 
     @property
     def ratio_spread(self) -> tuple[float, float] | None:
-        """Least and greatest ratio of values taken one after the other; None if they are not in pairs."""
+        """Least and greatest ratio of neighbours; None if the values are not in pairs."""
+        return (min(self._pairs), max(self._pairs)) if self._pairs else None
+
+    @property
+    def _pairs(self) -> list[float]:
+        """Ratios of values taken one after the other."""
         if self.ours is None or self.beside is None or len(self.ours.values) != len(self.beside.values):
-            return None
-        pairs = [ratio(a, b) for a, b in zip(self.ours.values, self.beside.values, strict=True)]
-        return min(pairs), max(pairs)
+            return []
+        return [ratio(a, b) for a, b in zip(self.ours.values, self.beside.values, strict=True)]
 
     @property
     def met(self) -> bool | None:

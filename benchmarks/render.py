@@ -18,7 +18,7 @@ Findings = Sequence[tuple[Measure, Sequence[Row]]]
 HEAD = ("what", "labkit", "beside", "ratio", "goal", "verdict")
 INTRODUCTION = """Written by `python -m benchmarks --markdown docs/figures.md`; nothing in it is edited by hand.
 Both sides of a row are measured in turn, in one run on one machine: read ratios, not times.
-A value is a median, with the least and the greatest behind it; behind a ratio stand those of neighbours in time."""
+A value is a median, with the least and the greatest behind it. A ratio is the median of the ratios of neighbours in time."""
 _COLORS = {"met": "green", "NOT MET": "bold red", "failed": "bold red"}
 
 
@@ -56,7 +56,7 @@ def goal_text(goal: Goal | None, unit: str = "s") -> str:
 
 
 def ratio_text(row: Row) -> str:
-    """The ratio of the medians and the spread of the ratios of neighbours."""
+    """The ratio and its spread."""
     if row.ratio is None:
         return "-"
     around = row.ratio_spread

@@ -16,8 +16,8 @@ def run(bench: Bench) -> list[Row]:
     with bench.labkit() as world:
         world.hear()
         for mode, num_bytes, count, rounds, goal in (
-            ("raw", KIB, 50, 100, Goal(1.05)),
-            ("raw", 16 * MIB, 1, 60, Goal(1.01)),
+            ("raw", KIB, 20, 250, Goal(1.05)),
+            ("raw", 16 * MIB, 1, 150, Goal(1.01)),
             ("safe", KIB, 20, 30, None),
             ("safe", 16 * MIB, 1, 30, None),
         ):

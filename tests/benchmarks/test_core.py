@@ -28,9 +28,16 @@ def test_a_series_of_nothing_is_an_error() -> None:
 
 
 @given(several, several)
-def test_the_ratio_is_that_of_the_medians(ours: list[float], beside: list[float]) -> None:
-    row = Row("x", Series.of("a", ours), Series.of("b", beside))
-    assert row.ratio == pytest.approx(statistics.median(ours) / statistics.median(beside))
+def test_without_pairs_the_ratio_is_that_of_the_medians(ours: list[float], beside: list[float]) -> None:
+    row = Row("x", Series.of("a", ours), Series.of("b", [*beside, *ours]))
+    assert row.ratio == pytest.approx(statistics.median(ours) / statistics.median([*beside, *ours]))
+
+
+def test_a_machine_that_slows_down_in_between_does_not_count() -> None:
+    slowing = [1.0, 2.0, 4.0, 8.0, 16.0]
+    row = Row("x", Series.of("a", [0.5 * value for value in slowing]), Series.of("b", slowing))
+    assert row.ratio == 0.5
+    assert row.ratio_spread == (0.5, 0.5)
 
 
 @given(st.lists(st.tuples(positive, positive), min_size=1, max_size=20))
@@ -39,6 +46,8 @@ def test_the_spread_of_a_ratio_is_that_of_neighbours(pairs: list[tuple[float, fl
     assert row.ratio_spread is not None
     low, high = row.ratio_spread
     assert all(low <= a / b <= high for a, b in pairs)
+    assert row.ratio is not None
+    assert low <= row.ratio <= high
 
 
 def test_what_is_not_in_pairs_has_no_spread_of_ratios() -> None:
