@@ -16,7 +16,10 @@ RANK_BYTES = 160 * 2**20  # what a forked rank takes of its own; measured by `ma
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU that this process may use; `visible` is what CUDA_VISIBLE_DEVICES must say to pin it."""
+    """One GPU, or slice of one, that this process may use; `visible` is what CUDA_VISIBLE_DEVICES must say to pin it.
+
+    `free_bytes` is 0 for a slice (MIG): nvidia-smi tells it for whole GPUs only.
+    """
 
     visible: str
     name: str
@@ -40,29 +43,46 @@ def find_gpus(env: dict[str, str] | None = None) -> list[Gpu]:
 
 
 def visible_gpus(listing: str, visible: str | None) -> list[Gpu]:
-    """The GPUs of an nvidia-smi listing that CUDA_VISIBLE_DEVICES lets through, in its order.
+    """The GPUs of an nvidia-smi listing that CUDA_VISIBLE_DEVICES lets through, in its order and by CUDA's rules.
+
+    An entry is a number, a UUID or its unambiguous beginning, or a MIG slice. CUDA ignores everything from
+    the first unknown entry on, and gives nothing at all where one is named twice.
 
     >>> text = "0, GPU-aa, H200, 1000\\n1, GPU-bb, H200, 2000"
     >>> [gpu.visible for gpu in visible_gpus(text, "1,0")]
     ['1', '0']
-    >>> visible_gpus(text, "")
-    []
+    >>> [gpu.visible for gpu in visible_gpus(text, "GPU-b,MIG-cc")]
+    ['GPU-bb', 'MIG-cc']
+    >>> visible_gpus(text, ""), visible_gpus(text, "0,0")
+    ([], [])
     """
-    found: dict[str, Gpu] = {}
+    numbered: dict[str, Gpu] = {}
+    named: dict[str, Gpu] = {}
     for line in listing.strip().splitlines():
         index, uuid, name, free_mib = (part.strip() for part in line.split(",", 3))
-        gpu = Gpu(index, name, int(float(free_mib)) * 2**20)
-        found[index] = gpu
-        found[uuid] = Gpu(uuid, name, gpu.free_bytes)
+        free_bytes = int(float(free_mib)) * 2**20 if free_mib.replace(".", "", 1).isdigit() else 0
+        numbered[index], named[uuid] = Gpu(index, name, free_bytes), Gpu(uuid, name, free_bytes)
     if visible is None:
-        return [gpu for key, gpu in found.items() if key == gpu.visible and key.isdigit()]
+        return list(numbered.values())
     chosen: list[Gpu] = []
-    for item in filter(None, (part.strip() for part in visible.split(","))):
-        match = next((key for key in found if key == item or (item.startswith("GPU-") and key.startswith(item))), None)
-        if match is None:  # CUDA ignores everything from the first unknown one on
+    for item in (part.strip() for part in visible.split(",")):
+        gpu = _find(item, numbered, named)
+        if gpu is None:
             break
-        chosen.append(found[match])
+        if gpu in chosen:
+            return []
+        chosen.append(gpu)
     return chosen
+
+
+def _find(item: str, numbered: dict[str, Gpu], named: dict[str, Gpu]) -> Gpu | None:
+    """The GPU that one entry of CUDA_VISIBLE_DEVICES means, if it means one."""
+    if item.startswith("MIG-"):  # nvidia-smi lists slices in another format; CUDA takes their names as they are
+        return Gpu(item, "MIG slice", 0)
+    if item.startswith("GPU-"):
+        matches = [gpu for uuid, gpu in named.items() if uuid.startswith(item)]
+        return matches[0] if len(matches) == 1 else None
+    return numbered.get(item)
 
 
 def free_memory_bytes() -> int:
