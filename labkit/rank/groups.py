@@ -17,6 +17,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from .context import RankContext
 from .contract import Contract
+from .nccl import returns_at_once
 from .sockets import GroupSockets
 from .tap import Tap
 
@@ -60,6 +61,7 @@ class Groups:
             )  # fmt: skip
             value = self._check()
         context.ring.clear()
+        self._tap.completes_on_return = not returns_at_once(context.backend)
         self._tap.watch(c10d._get_default_group(), "world", tuple(range(context.world_size)))
         self.set_mode(context.mode)
         self._wrap_new_group()

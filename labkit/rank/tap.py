@@ -25,6 +25,7 @@ from ..faults.base import Interceptor
 from ..wire import Call, CallSite
 from .cell import describe_error
 from .context import RankContext
+from .nccl import settle
 from .samples import BeforeSamples
 from .sites import find_site
 
@@ -76,6 +77,7 @@ class Tap:
         self.interceptors: list[Interceptor] = []
         self.contract: Callable[[Call], None] | None = None
         self.samples = BeforeSamples()
+        self.completes_on_return = True  # NCCL's calls return when they are enqueued
         self._number_in_cell = 0
         self._index = 0
         self._here = threading.local()
@@ -141,7 +143,7 @@ class Tap:
             self._finish(here.issued, "failed" if is_echo(describe_error(error)) else "invalid")
             raise
         self._here.call = None
-        if here.issued:
+        if here.issued and self.completes_on_return:
             self._finish(here.issued, "done")
         return result
 
@@ -194,7 +196,7 @@ class Tap:
                 if here is not None:
                     here.issued.clear()
                 raise
-        if here is None or is_async:
+        if here is None or is_async or not self.completes_on_return:
             self._slots[(id(counter), seen.op_id)] = (slot, call.index)
         if self._pending:
             self.sweep(4)
@@ -236,7 +238,10 @@ class Tap:
         """Let held-back calls go, and take note of what has completed."""
         for interceptor in list(self.interceptors):
             interceptor.end_of_cell()
-        self.sweep()
+        if self.completes_on_return:
+            self.sweep()
+        else:
+            settle(self._pending, self.sweep)
 
     def forget(self) -> None:
         """Drop what belongs to a generation that is over."""

@@ -8,6 +8,7 @@ import threading
 
 from ..context import RankContext
 from ..dispatch import CONTROL_OPS
+from ..nccl import abort_groups
 
 
 @CONTROL_OPS.register("release")
@@ -17,7 +18,7 @@ def release(context: RankContext, reason: str = "", interrupt: bool = True) -> d
     `reason` is what a wait of safe mode raises with. Returns how many connections were cut.
     """
     context.refusal = reason or "the cell was ended"
-    cut = context.groups.sockets.cut() if context.backend == "gloo" else _abort_nccl()
+    cut = context.groups.sockets.cut() if context.backend == "gloo" else _abort_nccl(context, interrupt)
     context.cut_count += cut
     # a wait that has just been cut raises by itself, and an interrupt on top would hide its message
     if interrupt and context.main_busy_since_s:
@@ -37,11 +38,12 @@ def _interrupt_if_busy(context: RankContext, since_s: float) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def _abort_nccl() -> int:
-    """Abort NCCL's communicators, so that the kernels on the GPU and the waits for them end."""
-    import torch.distributed as dist
+def _abort_nccl(context: RankContext, interrupt: bool) -> int:
+    """Abort NCCL's communicators, so that the kernels on the GPU and the waits for them end.
 
-    if not dist.is_initialized():
-        return 0
-    dist.distributed_c10d._abort_process_group()
-    return 1
+    A wait that is ended so returns as if all were well, with numbers that mean nothing. So the interrupt is
+    sent first: it is pending when the main thread comes back from the wait, and no line of the cell runs.
+    """
+    if interrupt:
+        _interrupt_if_busy(context, context.main_busy_since_s or -1.0)
+    return abort_groups()

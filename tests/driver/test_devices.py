@@ -1,0 +1,217 @@
+"""Which GPUs there are, who gets which, and what a rank's environment says then."""
+
+from __future__ import annotations
+
+import pytest
+
+from labkit.driver import gpus as gpus_module
+from labkit.driver import start as start_module
+from labkit.driver.devices import Gpu, find_gpus, visible_gpus
+from labkit.driver.gpus import check_shared_gpu, nccl_environment, parse_nccl_version, pin, shared
+from labkit.driver.start import _overridden, choose_backend, make_seats
+from labkit.errors import NotEnoughDevices, StartError, UsageError
+
+LISTING = "0, GPU-aa11, NVIDIA H200, 140000\n1, GPU-aa22, NVIDIA H200, 139000\n2, GPU-bb33, NVIDIA H200, [N/A]\n"
+ONE = [Gpu("0", "H200", 2**30)]
+TWO = [Gpu("0", "H200", 2**30), Gpu("1", "H200", 2**30)]
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_RAS_ENABLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(start_module, "nccl_version", lambda: (2, 30, 7))
+
+
+# ---- which GPUs
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        (None, ["0", "1", "2"]),
+        ("0,1,2", ["0", "1", "2"]),
+        ("2, 0", ["2", "0"]),
+        ("1", ["1"]),
+        ("GPU-bb33", ["GPU-bb33"]),
+        ("GPU-bb", ["GPU-bb33"]),
+        ("GPU-aa", []),  # two begin so
+        ("GPU-aa22,GPU-bb33", ["GPU-aa22", "GPU-bb33"]),
+        ("MIG-12345678-1234", ["MIG-12345678-1234"]),
+        ("MIG-a,MIG-b", ["MIG-a", "MIG-b"]),
+        ("0,7,1", ["0"]),  # everything from the first unknown one on is ignored
+        ("", []),
+        ("-1", []),
+        ("0,-1,1", ["0"]),
+        ("none", []),
+        ("NoDevFiles", []),
+        ("1,1", []),  # CUDA gives nothing where one is named twice
+        ("0,1,0", []),
+    ],
+)
+def test_visible(visible: str | None, expected: list[str]) -> None:
+    assert [gpu.visible for gpu in visible_gpus(LISTING, visible)] == expected
+
+
+def test_a_listing_without_numbers_is_read() -> None:
+    assert visible_gpus(LISTING, None)[2] == Gpu("2", "NVIDIA H200", 0)
+    assert visible_gpus(LISTING, None)[0].free_bytes == 140000 * 2**20
+    assert visible_gpus("", None) == []
+
+
+def test_no_driver_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert find_gpus({}) == []
+
+
+# ---- which backend
+@pytest.mark.parametrize(
+    ("backend", "ranks", "gpus", "share", "expected"),
+    [
+        ("auto", 4, [], False, "gloo"),
+        ("auto", 2, TWO, False, "nccl"),
+        ("auto", 1, TWO, False, "nccl"),
+        ("auto", 4, TWO, False, "gloo"),
+        ("auto", 4, TWO, True, "nccl"),
+        ("auto", 4, [], True, "gloo"),
+        ("gloo", 2, TWO, True, "gloo"),
+        ("nccl", 2, TWO, False, "nccl"),
+        ("nccl", 4, ONE, True, "nccl"),
+    ],
+)
+def test_choose_backend(backend: str, ranks: int, gpus: list[Gpu], share: bool, expected: str) -> None:
+    assert choose_backend(backend, ranks, gpus, share) == expected
+
+
+def test_more_ranks_than_gpus_says_what_to_do() -> None:
+    with pytest.raises(NotEnoughDevices) as caught:
+        choose_backend("nccl", 4, TWO, False)
+    assert str(caught.value) == (
+        '4 ranks on 2 GPUs with nccl; give ranks=2, or backend="gloo", or share_gpu=True for several ranks on one GPU'
+    )
+    assert (caught.value.ranks, caught.value.devices) == (4, 2)
+    with pytest.raises(NotEnoughDevices, match="2 ranks on 1 GPU with nccl; give ranks=1"):
+        choose_backend("nccl", 2, ONE, False)
+
+
+def test_nccl_without_a_gpu_says_what_to_do() -> None:
+    with pytest.raises(NotEnoughDevices, match='nccl needs a GPU and none is visible; use backend="gloo"'):
+        choose_backend("nccl", 2, [], True)
+
+
+def test_sharing_needs_a_new_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_module, "nccl_version", lambda: (2, 29, 3))
+    assert choose_backend("nccl", 2, TWO, True) == "nccl"
+    with pytest.raises(StartError) as caught:
+        choose_backend("nccl", 2, ONE, True)
+    assert (
+        str(caught.value)
+        == 'NCCL 2.29.3 puts one rank on a GPU; several need NCCL 2.30; give one rank per GPU, or backend="gloo"'
+    )
+    monkeypatch.setattr(start_module, "nccl_version", lambda: None)
+    assert choose_backend("nccl", 2, ONE, True) == "nccl"  # NCCL itself will say
+
+
+def test_environment_overrides_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABKIT_BACKEND", "gloo")
+    monkeypatch.setenv("LABKIT_RANKS", "3")
+    assert _overridden(8, "nccl") == (3, "gloo")
+    monkeypatch.setenv("LABKIT_BACKEND", "  ")
+    monkeypatch.setenv("LABKIT_RANKS", "")
+    assert _overridden(8, "nccl") == (8, "nccl")
+    monkeypatch.setenv("LABKIT_RANKS", "many")
+    with pytest.raises(UsageError, match="LABKIT_RANKS is 'many'"):
+        _overridden(8, "nccl")
+
+
+# ---- the seats
+def test_each_rank_is_pinned_to_its_own_gpu() -> None:
+    seats = make_seats(2, "nccl", TWO)
+    assert [(seat.env["CUDA_VISIBLE_DEVICES"], seat.device) for seat in seats] == [("0", "cuda:0"), ("1", "cuda:0")]
+    assert all("NCCL_MULTI_RANK_GPU_ENABLE" not in seat.env for seat in seats)
+
+
+def test_ranks_go_round_the_gpus_they_share() -> None:
+    seats = make_seats(5, "nccl", TWO)
+    assert [seat.env["CUDA_VISIBLE_DEVICES"] for seat in seats] == ["0", "1", "0", "1", "0"]
+    assert all(seat.env["NCCL_MULTI_RANK_GPU_ENABLE"] == "1" for seat in seats)
+
+
+def test_gloo_pins_nothing() -> None:
+    seats = make_seats(2, "gloo", TWO)
+    assert [seat.device for seat in seats] == ["cpu", "cpu"]
+    assert all(not name.startswith(("NCCL_", "TORCH_NCCL_", "CUDA_")) for seat in seats for name in seat.env)
+
+
+def test_slices_of_one_gpu_are_shared_in_nccls_eyes() -> None:
+    slices = [Gpu("MIG-a", "MIG slice", 0), Gpu("MIG-b", "MIG slice", 0)]
+    assert shared(2, slices)
+    assert make_seats(2, "nccl", slices)[1].env["CUDA_VISIBLE_DEVICES"] == "MIG-b"
+    assert make_seats(2, "nccl", slices)[1].env["NCCL_MULTI_RANK_GPU_ENABLE"] == "1"
+    assert not shared(2, TWO)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "user", "ordered"),
+    [
+        (Gpu("1", "H200", 0), {}, True),
+        (Gpu("1", "H200", 0), {"CUDA_VISIBLE_DEVICES": "1"}, False),
+        (Gpu("1", "H200", 0), {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, False),
+        (Gpu("GPU-aa", "H200", 0), {}, False),
+    ],
+)
+def test_numbers_are_ours_or_the_users(gpu: Gpu, user: dict[str, str], ordered: bool) -> None:
+    assert ("CUDA_DEVICE_ORDER" in pin(gpu, user)) is ordered
+
+
+# ---- NCCL's environment
+def test_what_the_ladder_rests_on_is_not_the_users_to_change() -> None:
+    user = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_FR_BUFFER_SIZE": "0"}
+    env = nccl_environment(2, 2, user=user)
+    assert env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "0"
+    assert env["TORCH_NCCL_BLOCKING_WAIT"] == "0"
+    assert env["TORCH_NCCL_ENABLE_MONITORING"] == "0"
+    assert env["TORCH_NCCL_RETHROW_CUDA_ERRORS"] == "0"
+    assert int(env["TORCH_FR_BUFFER_SIZE"]) > 0
+
+
+def test_preferences_give_way_to_the_user() -> None:
+    assert nccl_environment(2, 2)["NCCL_SOCKET_IFNAME"] == "lo"
+    env = nccl_environment(2, 2, user={"NCCL_SOCKET_IFNAME": "eth0", "NCCL_DEBUG": "INFO", "NCCL_RAS_ENABLE": "1"})
+    assert not {"NCCL_SOCKET_IFNAME", "NCCL_DEBUG", "NCCL_RAS_ENABLE"} & env.keys()
+
+
+def test_values_are_text_and_nothing_is_shared_unasked() -> None:
+    env = nccl_environment(8, 8)
+    assert all(isinstance(value, str) for value in env.values())
+    assert not {"NCCL_MULTI_RANK_GPU_ENABLE", "NCCL_NVLS_ENABLE", "NCCL_MAX_CTAS"} & env.keys()
+
+
+@pytest.mark.parametrize(("ranks", "ctas"), [(2, "2"), (8, "2"), (9, "1"), (32, "1")])
+def test_all_kernels_of_a_shared_gpu_fit_at_the_same_time(ranks: int, ctas: str) -> None:
+    env = nccl_environment(ranks, 1)
+    assert (env["NCCL_NVLS_ENABLE"], env["NCCL_MAX_CTAS"]) == ("0", ctas)
+
+
+@pytest.mark.parametrize(("code", "version"), [(23007, (2, 30, 7)), (22903, (2, 29, 3)), (2708, (2, 7, 8)), (21005, (2, 10, 5))])
+def test_versions(code: int, version: tuple[int, int, int]) -> None:
+    assert parse_nccl_version(code) == version
+
+
+def test_a_library_that_cant_be_asked_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus_module, "find_nccl", lambda: "/nowhere/libnccl.so.2")
+    gpus_module.nccl_version.cache_clear()
+    assert gpus_module.nccl_version() is None
+    monkeypatch.setattr(gpus_module, "find_nccl", lambda: None)
+    gpus_module.nccl_version.cache_clear()
+    assert gpus_module.nccl_version() is None
+    gpus_module.nccl_version.cache_clear()
+
+
+def test_the_installed_library_tells_its_version() -> None:
+    path = gpus_module.find_nccl()
+    if path is None or not path.startswith("/"):
+        pytest.skip("torch without NCCL")
+    gpus_module.nccl_version.cache_clear()
+    version = gpus_module.nccl_version()
+    assert version is not None
+    assert version >= (2, 20, 0)
+    check_shared_gpu(max(version, (2, 30, 0)))
