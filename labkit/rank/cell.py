@@ -25,7 +25,7 @@ def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | 
     last = tree.body[-1] if tree.body else None
     shows = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
     namespace = context.namespace
-    value = None
+    value, ended_well = None, False
     context.tap.begin_cell()
     try:
         if shows:
@@ -36,10 +36,11 @@ def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | 
         else:
             exec(compile(tree, name, "exec"), namespace)  # noqa: S102
         context.tap.end_cell()
+        ended_well = True
     except LeaveCell:
         return None
     finally:
-        context.tap.sweep()
+        context.tap.close_cell(ended_well)
     if value is None:
         return None
     namespace["_"] = value

@@ -82,6 +82,7 @@ class Tap:
         self._index = 0
         self._here = threading.local()
         self._pending: deque[tuple[Any, int, int]] = deque()
+        self._loose: list[tuple[int, int]] = []  # gloo's isend and irecv: their work can't be asked whether it is done
         self._slots: dict[tuple[int, int], tuple[int, int]] = {}
         self._originals: dict[str, Callable[..., Any]] = {}
 
@@ -203,7 +204,11 @@ class Tap:
 
     def _after(self, seen: Any, group_key: int) -> None:
         at = self._slots.pop((group_key, seen.op_id), None)
-        if at is not None and seen.work is not None:
+        if at is None or seen.work is None:
+            return
+        if self.context.backend == "gloo" and _op_name(seen.name) in _P2P:
+            self._loose.append(at)
+        else:
             self._pending.append((seen.work, *at))
 
     def sweep(self, limit: int = 1 << 30) -> None:
@@ -243,9 +248,16 @@ class Tap:
         else:
             settle(self._pending, self.sweep)
 
+    def close_cell(self, ok: bool) -> None:
+        """The cell is over: what can't be asked counts as done if the cell ended well."""
+        self.sweep()
+        self._finish(self._loose, "done" if ok else "failed")
+        self._loose.clear()
+
     def forget(self) -> None:
         """Drop what belongs to a generation that is over."""
         self._pending.clear()
+        self._loose.clear()
         self._slots.clear()
 
 
