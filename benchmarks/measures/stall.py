@@ -14,8 +14,7 @@ from ..faults import CELL_LIMIT_S, experiment, values
 @measure("stall", "Stall to verdict, 4 ranks", order=4)
 def run(bench: Bench) -> list[Row]:
     """For the faults that hang: from the last beat of any rank to the first look that names rank and cause."""
-    every, _ = experiment(bench)
-    reports = {name: found for name, found in every.items() if FAULTS[name].expect["raw"].ending == "hang"}
+    reports = {name: found for name, found in experiment(bench).reports.items() if FAULTS[name].expect["raw"].ending == "hang"}
     named = {name: values(found, "stalled_s") for name, found in reports.items()}
     told = {name: values(found, "told_s") for name, found in reports.items()}
     worst = max((name for name in named if named[name]), key=lambda name: median(named[name]))
@@ -35,8 +34,8 @@ def run(bench: Bench) -> list[Row]:
             tuple(f"{name}: {part:.0%}" for name, part in zip(reports, share, strict=True) if part < 1),
         ),
         Row(
-            f"last progress to the end of the cell, the slowest fault ({late})", Series.of("labkit", told[late]), None, None,
-            f"a verdict that may resolve itself leaves the cell running to its deadline, here {CELL_LIMIT_S:g} s: "
+            f"last progress until the caller has it, the slowest fault ({late})", Series.of("labkit", told[late]), None, None,
+            f"two looks that agree; told only at the cell's deadline ({CELL_LIMIT_S:g} s): "
             + (", ".join(waiting) or "none"),
         ),
     ]  # fmt: skip

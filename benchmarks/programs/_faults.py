@@ -59,26 +59,32 @@ def once(world: Any, name: str, deadline_s: float) -> dict[str, Any]:
     """Inject on the last rank, run the fault's own cell, recover, and check an all-reduce.
 
     `named_s`: from the firing to the first diagnosis with the right culprit and code; `stalled_s`: to the same
-    from the last beat of any rank; `told_s`: from that beat to the cell's end, when the caller has it.
+    from the last beat of any rank; `told_s`: from that beat until the caller has it, by a notice or as the result.
     """
     spec, rank = FAULTS[name], world.world_size - 1
     beacon = world._cluster.folder.path / world._cluster.seats[rank].beacon
     with watching(beacon, world._fired(rank)) as fired, looking(world) as looks:
-        result = world.try_fault(name, rank, deadline_s=deadline_s)
-        ended_s = time.monotonic()
-    if result.diagnosis is not None:
-        looks.append((ended_s, result.diagnosis))
+        told: list[tuple[float, Any]] = []
+        with world.inject(name, rank):
+            result = world.run_cell(
+                spec.demo, deadline_s=deadline_s, on_notice=lambda diagnosis: told.append((time.monotonic(), diagnosis))
+            )
+        if result.diagnosis is not None:
+            told.append((time.monotonic(), result.diagnosis))
     codes = spec.expect["raw"].codes
-    right = [(at, d) for at, d in looks if d.verdict and d.verdict.code in codes and rank in d.verdict.culprits]
-    report: dict[str, Any] = {
-        "fired": bool(fired),
-        "named": bool(right),
-        "codes": [d.verdict.code if d.verdict else "" for _, d in looks],
-    }
+
+    def right_ones(seen: list[tuple[float, Any]]) -> list[tuple[float, Any]]:
+        return [(at, d) for at, d in seen if d.verdict and d.verdict.code in codes and rank in d.verdict.culprits]
+
+    right, right_told = right_ones(sorted([*looks, *told], key=lambda seen: seen[0])), right_ones(told)
+    report: dict[str, Any] = {"fired": bool(fired), "named": bool(right), "late": result.elapsed_s > 0.9 * deadline_s}
+    report["codes"] = [diagnosis.verdict.code if diagnosis.verdict else "" for _, diagnosis in looks]
     if right:
         at, diagnosis = right[0]
         progress_s = max(view.last_progress_s for view in diagnosis.evidence.ranks)
-        report |= {"stalled_s": at - progress_s, "told_s": ended_s - progress_s, "look_s": diagnosis.elapsed_s}
+        report |= {"stalled_s": at - progress_s, "look_s": diagnosis.elapsed_s}
+        if right_told:
+            report["told_s"] = right_told[0][0] - progress_s
         if fired:
             report["named_s"] = at - fired[0]
     began = time.monotonic()

@@ -29,6 +29,14 @@ def join(rank: int, world_size: int, port: int) -> float:
     return float(tensor[0])
 
 
+def wait_for_the_last() -> None:
+    """Runs in an engine: an all-reduce that not every rank enters."""
+    import torch
+    import torch.distributed as dist
+
+    dist.all_reduce(torch.ones(4))
+
+
 def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -52,7 +60,11 @@ def main(ranks: int) -> None:
         channel = Channel()
         channel.tell(event="first all-reduce")
 
-        def restart() -> float:
+        def restart(*, stuck: bool) -> float:
+            if stuck:  # all but the last wait in an all-reduce for good
+                for engine in sorted(client.ids)[:-1]:
+                    client[engine].apply_async(wait_for_the_last)
+                time.sleep(0.5)
             began = time.perf_counter()
             cluster.restart_engines_sync()
             client.wait_for_engines(ranks, timeout=ANSWER_S)
