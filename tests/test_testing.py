@@ -83,3 +83,28 @@ def test_the_error_of_the_block_comes_first_and_the_environment_is_as_before() -
         with leak_check():
             assert os.environ[MARK] != outer
         assert os.environ[MARK] == outer
+
+
+REAL = """
+from labkit.driver.start import start
+from labkit.driver.current import HOLDER
+from labkit.testing import leak_check
+start(1, "gloo").stop()  # zmq keeps five descriptors for as long as the process lives
+HOLDER.drop_server()
+for launcher in ("fork", "subprocess"):
+    with leak_check(wait_s=10):
+        with start(2, "gloo", launcher=launcher) as world:
+            world.try_fault("killed", deadline_s=3)
+            world.recover()
+            assert world.run("all_reduce").values[0] == (3.0,) * 4
+with leak_check(wait_s=10):
+    world = start(2, "gloo")
+    world.try_fault("stopped", deadline_s=1)
+    world.stop()
+"""
+
+
+@pytest.mark.gloo
+def test_a_real_world_leaves_nothing_whoever_starts_it() -> None:
+    done = subprocess.run([sys.executable, "-c", REAL], capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr

@@ -66,7 +66,7 @@ def test_a_fault_is_named_as_its_expectation_says_and_the_world_mends(name: str,
         assert STATUSES[expected.ending] & {outcome.status for outcome in result.outcomes}
         report = world.recover()
         assert set(report.replaced) <= {ranks - 1} or FAULTS[name].replaces_rank
-        assert world.run("all_reduce").values == (([ranks * (ranks + 1) / 2] * 4),) * ranks
+        assert world.run("all_reduce").values == ((ranks * (ranks + 1) / 2,) * 4,) * ranks
         healthy = world.run_cell(FAULTS[name].demo)
         assert healthy.ok
         assert healthy.diagnosis is None

@@ -22,7 +22,7 @@ def hang(world: World) -> None:
 
 
 def sound(world: World) -> bool:
-    return world.run("all_reduce").values == ([6.0] * 4,) * 3 and world.run_cell("dist.barrier()").ok
+    return world.run("all_reduce").values == ((6.0,) * 4,) * 3 and world.run_cell("dist.barrier()").ok
 
 
 def test_a_healthy_world_is_left_alone(world: World) -> None:

@@ -17,7 +17,7 @@ import numpy
 from ...errors import LabkitError, UsageError
 from ...faults import LeaveCell
 from ...registry import Registry, unknown
-from ...wire import CallSite, CodeError, Outcome, Shown, TensorSample
+from ...wire import CallSite, CodeError, Outcome, Shown, TensorSample, dumps, loads
 from ..transport import Pending, Reply
 from .dist import FakeDist
 from .faults import arm
@@ -55,7 +55,7 @@ def serve(rank: FakeRank, pending: Pending, payload: dict[str, Any], buffers: li
     outcome = Outcome(
         rank.rank, status, output=tuple(pending.output), error=error, elapsed_s=rank.beat_s - started_s, **known,
     )  # fmt: skip
-    return Reply(outcome, rank.user_names(), parts)
+    return Reply(loads(dumps(outcome)), rank.user_names(), parts)  # as if it had crossed a process border
 
 
 def describe(error: BaseException) -> CodeError:
