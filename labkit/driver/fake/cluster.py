@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from ...errors import RankDead, RankError, join_ranks
 from ...wire import Evidence
 from ..feed import Seat
+from ..rundir import RunDir
 from ..transport import OnOutput, Pending, Reply
 from .meeting import Meetings
 from .ops import serve
@@ -36,6 +39,7 @@ class FakeCluster:
     def __init__(self, world_size: int, *, backend: str = "gloo") -> None:
         self.backend, self.generation, self.mode = backend, 0, "raw"
         self.launcher = FakeLauncher()
+        self.folder = RunDir(Path(os.devnull))  # there is none, and nothing can be put into it
         self.clock = Seconds(self.settle, self._sleepers)
         self.seats = [Seat(rank) for rank in range(world_size)]
         self.ranks: list[FakeRank] = []
