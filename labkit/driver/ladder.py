@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from concurrent.futures import wait
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import LabkitError, RecoveryError, join_ranks
 from ..recovery import (
@@ -27,8 +27,10 @@ from ..recovery import (
 )
 from ..wire import RecoveryReport
 from . import host
-from .cluster import Cluster
 from .transport import Pending
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
 
 PROBE_S = 0.2
 

@@ -67,7 +67,7 @@ def start(
 def _overridden(ranks: int | None, backend: str) -> tuple[int | None, str]:
     text = os.environ.get("LABKIT_RANKS", "").strip()
     if text:
-        if not text.isdigit():
+        if not text.isdecimal():
             raise UsageError(f"LABKIT_RANKS is {text!r}", hint="set it to a number such as 4, or unset it")
         ranks = int(text)
     return ranks, os.environ.get("LABKIT_BACKEND", "").strip() or backend

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import judge
 from ..errors import DeadlineExceeded, RankBusy, RankDead, RankRaised, UsageError, join_ranks
@@ -25,11 +26,13 @@ from ..wire import (
 )
 from . import cells, labnote
 from .cards import make_card
-from .cluster import Cluster
 from .injection import ActiveInjection
 from .ladder import climb
 from .transport import OnOutput, Pending
 from .variables import pack, unpack
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
 
 DEADLINE_S = 10.0
 _BROKEN_WORDS = (
@@ -153,12 +156,11 @@ class World:
         verdict = diagnosis.verdict
         if verdict is None:
             return diagnosis
-        for pending in pendings:
-            if not pending.done:
-                self._cluster.transport.control(pending.rank, "refuse", {"reason": verdict.sentence, "turn": self._turn})
-        end = time.monotonic() + 1.0
-        while time.monotonic() < end and not all(pending.done for pending in pendings):
-            time.sleep(0.005)
+        waiting = {view.rank for view in diagnosis.evidence.ranks if view.waiting_in is not None and view.process == "running"}
+        told = [pending for pending in pendings if not pending.done and pending.rank in waiting]
+        for pending in told:
+            self._cluster.transport.control(pending.rank, "refuse", {"reason": verdict.sentence, "turn": self._turn})
+        wait([pending.future for pending in told], timeout=1.0)
         return diagnosis
 
     def _note(self, result: CellResult) -> None:

@@ -311,6 +311,5 @@ def test_every_view_draws_without_torch() -> None:
     assert "torch" not in loaded()
 
 
-@pytest.mark.xfail(reason="world.py and ladder.py import cluster.py, and with it ipyparallel, for a type", strict=False)
 def test_every_view_draws_without_anything_heavy() -> None:
     assert loaded() == set()
