@@ -129,6 +129,7 @@ class Ladder:
 
     world_size: int
     rung: str = "none"
+    release_wait_s: float = RELEASE_WAIT_S
     replaced: set[int] = field(default_factory=set)
     freed: set[int] = field(default_factory=set)
     _hopeless: set[int] = field(default_factory=set)
@@ -167,7 +168,7 @@ class Ladder:
         first: tuple[Instruction, ...] = (Continue(stopped),) if stopped else ()
         to_free = tuple(sorted((busy | set(stopped)) - self._hopeless))
         if to_free:
-            return (*first, Release(to_free, RELEASE_WAIT_S))
+            return (*first, Release(to_free, self.release_wait_s))
         return (*first, *self._replace_or_form(self._hopeless))
 
     def _replace_or_form(self, ranks: set[int]) -> tuple[Instruction, ...]:

@@ -123,7 +123,7 @@ class RankView:
     @property
     def waiting_in(self) -> Call | None:
         """The call this rank is inside of, if it is."""
-        for call in reversed(self.calls):
+        for call in self.calls:
             if call.state == "issued" and not call.async_op:
                 return call
         return None

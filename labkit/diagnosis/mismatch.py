@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from .compare import Key, by_majority, parties, shift, site_key
 from .layout import Alignment, Disagreement, Misstep, Track
 
@@ -52,6 +54,8 @@ def _slip_between(world: Alignment, track: Track, keys: dict[int, list[Key]], si
     for i, other in enumerate(heads):
         for j in range(i + 1, len(heads)):
             rank = heads[j]
+            if Counter(keys[rank]) == Counter(keys[other]) and not world.over:
+                continue  # the same calls in another order: nothing was left out (nccl shows the whole line at once)
             slip = shift(keys[rank], keys[other], line_over=over[rank], reference_over=over[other])
             if slip is not None and (slip.kind != "swap" or world.over):
                 tie = len(sides[i]) == len(sides[j])

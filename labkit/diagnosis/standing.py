@@ -73,7 +73,7 @@ def place(view: RankView, calls: tuple[Call, ...], evidence: Evidence, focus: in
 
 def live_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Call | None:
     """The call a running rank is inside of: a synchronous one, or an asynchronous one it waits for."""
-    for call in reversed(calls):
+    for call in calls:  # where calls return at once (nccl) several are open, and the oldest holds up the rest
         if call.state == "issued" and not call.async_op:
             return call
     pending = [call for call in calls if call.state == "issued"]
@@ -92,6 +92,8 @@ def _cut_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Ca
         return None
     if calls[-1].state == "issued" and calls[-1].async_op and view.error is None:
         return None  # an asynchronous call nobody has waited for is in nobody's way
+    if evidence.backend == "nccl":
+        return next(call for call in calls if call.state in _PENDING)
     return calls[-1]
 
 

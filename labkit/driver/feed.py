@@ -63,7 +63,6 @@ class Feed:
         return dataclasses.replace(base, ranks=views, taken_s=time.monotonic(), sources=texts)
 
     def _view(self, seat: Seat, asked: dict[int, Future[Any]], end: float, ask: bool) -> RankView:
-        state = read_ring(self._folder / seat.beacon)
         process = "dead" if seat.exit_code is not None else host.process_state(seat.pid)
         answer: dict[str, Any] | None = None
         if seat.rank in asked:
@@ -71,6 +70,7 @@ class Feed:
                 answer = asked[seat.rank].result(max(0.0, end - time.monotonic()))
             except Exception:  # noqa: BLE001 - no answer in time, or the rank is gone: either way it did not answer
                 answer = None
+        state = read_ring(self._folder / seat.beacon)
         stack: tuple[Frame, ...] = ()
         source = ""
         error: CodeError | None = None

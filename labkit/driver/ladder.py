@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 PROBE_S = 0.2
+NCCL_RELEASE_WAIT_S = 3.0  # an abort has kernels to end on the GPU; not measured yet
 
 
 class _Climb:
@@ -121,6 +122,8 @@ def climb(
     started = time.monotonic()
     climbing = _Climb(cluster, pending, mode)
     ladder = Ladder(cluster.world_size)
+    if cluster.backend == "nccl":
+        ladder.release_wait_s = NCCL_RELEASE_WAIT_S
     todo = list(ladder.handle(climbing.assess(broken, force)))
     while todo:
         instruction = todo.pop(0)

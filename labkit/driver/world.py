@@ -9,23 +9,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import judge
-from ..errors import DeadlineExceeded, RankBusy, RankDead, RankRaised, UsageError, join_ranks
+from ..errors import DeadlineExceeded, RankBusy, RankDead, UsageError, join_ranks
 from ..faults import FAULTS
 from ..registry import unknown
-from ..units import is_number, is_whole
 from ..wire import (
     CellResult,
     Diagnosis,
     Evidence,
     Injection,
     OpResult,
-    Outcome,
     RecoveryReport,
     TensorTable,
     WorldStatus,
 )
 from . import cells, labnote
 from .cards import make_card
+from .checks import check_deadline, raise_first, targets_of
 from .injection import ActiveInjection
 from .ladder import climb
 from .transport import OnOutput, Pending
@@ -109,7 +108,7 @@ class World:
         Raises RankBusy or RankDead if a rank can't take a cell.
         """
         targets = self._ready(ranks)
-        limit = _deadline(self.deadline_s if deadline_s is None else deadline_s)
+        limit = check_deadline(self.deadline_s if deadline_s is None else deadline_s)
         started = time.monotonic()
         self.cell = max(self.cell + 1, cell)
         self._targets, self._sources[self.cell] = targets, code
@@ -195,7 +194,7 @@ class World:
         buffers: Sequence[bytes] = (),
     ) -> tuple[OpResult, list[list[bytes]]]:
         targets = self._ready(ranks)
-        limit = _deadline(self.deadline_s if deadline_s is None else deadline_s)
+        limit = check_deadline(self.deadline_s if deadline_s is None else deadline_s)
         started = time.monotonic()
         self._turn += 1
         pendings = [self._send(rank, op, payload, buffers=buffers) for rank in targets]
@@ -212,7 +211,7 @@ class World:
                     ranks=late,
                 ) from None
         outcomes = tuple(pending.future.result().outcome for pending in pendings)
-        _raise_first(op, outcomes)
+        raise_first(op, outcomes)
         return OpResult(op, outcomes, time.monotonic() - started), [p.future.result().buffers for p in pendings]
 
     # ---- variables
@@ -351,7 +350,7 @@ class World:
     def _ready(self, ranks: Sequence[int] | int | None) -> tuple[int, ...]:
         """The ranks a request may go to; an error for those that are not there, dead, or busy."""
         self._alive()
-        targets = _targets(ranks, self.world_size)
+        targets = targets_of(ranks, self.world_size)
         dead = [rank for rank in targets if self._cluster.seats[rank].exit_code is not None]
         if dead:
             raise RankDead(
@@ -365,37 +364,3 @@ class World:
                 ranks=busy,
             )
         return targets
-
-
-def _targets(ranks: Sequence[int] | int | None, world_size: int) -> tuple[int, ...]:
-    if ranks is None:
-        return tuple(range(world_size))
-    chosen = (ranks,) if isinstance(ranks, int) else tuple(ranks)
-    wrong = [rank for rank in chosen if not is_whole(rank) or not 0 <= rank < world_size]
-    if wrong or not chosen:
-        there = "rank 0" if world_size == 1 else f"ranks 0-{world_size - 1}"
-        what = f"no rank {wrong[0]}" if wrong else "no rank was named"
-        raise UsageError(what, hint=f"this world has {there}", ranks=tuple(wrong))
-    return tuple(sorted(set(chosen)))
-
-
-def _deadline(seconds: float) -> float:
-    if not is_number(seconds) or not 0 < seconds <= 86400:
-        raise UsageError(f"a deadline of {seconds!r} makes no sense", hint="give seconds, for example deadline_s=10")
-    return float(seconds)
-
-
-def _raise_first(op: str, outcomes: Sequence[Outcome]) -> None:
-    failed = [outcome for outcome in outcomes if not outcome.ok]
-    if not failed:
-        return
-    first = failed[0]
-    if first.status == "dead":
-        raise RankDead(f"rank {first.rank} died in {op}", hint="world.recover() replaces it", ranks=[first.rank])
-    error = first.error
-    text = error.message if error is not None else first.status
-    if error is not None and error.type in ("UnknownName", "UsageError"):
-        what, _, hint = text.partition("; ")
-        raise UsageError(what, hint=hint, rank=first.rank)
-    kind = f"{error.type}: " if error else ""
-    raise RankRaised(f"rank {first.rank}: {kind}{text}", hint="see world.status()", ranks=[o.rank for o in failed])

@@ -75,6 +75,7 @@ def make_context(namespace: dict[str, Any]) -> RankContext:
     device = torch.device(context.device)
     if device.type == "cuda":
         torch.cuda.set_device(device)
+        torch.set_default_device(device)  # the same cell runs on a GPU and on a CPU
     namespace.update(rank=context.rank, world_size=context.world_size, device=device, torch=torch, dist=dist)
     context.own_names = frozenset({"rank", "world_size", "device", "torch", "dist"})
     dump_on_signal(context.run_dir / f"rank-{context.rank}.stack")

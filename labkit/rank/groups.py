@@ -17,7 +17,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from .context import RankContext
 from .contract import Contract
-from .nccl import returns_at_once
+from .nccl import abort_groups, returns_at_once
 from .sockets import GroupSockets
 from .tap import Tap
 
@@ -90,6 +90,8 @@ class Groups:
         self._tap.forget()
         if dist.is_initialized():
             self.sockets.cut()
+            if returns_at_once(self._context.backend):
+                abort_groups()  # what is enqueued would be waited for, up to the group's timeout
             dist.destroy_process_group()
         self.sockets.forget()
 

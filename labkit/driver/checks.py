@@ -1,0 +1,46 @@
+"""What is held against a request before it is sent, and against its outcomes after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import RankDead, RankRaised, UsageError
+from ..units import is_number, is_whole
+from ..wire import Outcome
+
+
+def targets_of(ranks: Sequence[int] | int | None, world_size: int) -> tuple[int, ...]:
+    """The ranks that a request names, in order; UsageError for one that the world does not have."""
+    if ranks is None:
+        return tuple(range(world_size))
+    chosen = (ranks,) if isinstance(ranks, int) else tuple(ranks)
+    wrong = [rank for rank in chosen if not is_whole(rank) or not 0 <= rank < world_size]
+    if wrong or not chosen:
+        there = "rank 0" if world_size == 1 else f"ranks 0-{world_size - 1}"
+        what = f"no rank {wrong[0]}" if wrong else "no rank was named"
+        raise UsageError(what, hint=f"this world has {there}", ranks=tuple(wrong))
+    return tuple(sorted(set(chosen)))
+
+
+def check_deadline(seconds: float) -> float:
+    """A deadline that can be one; UsageError else."""
+    if not is_number(seconds) or not 0 < seconds <= 86400:
+        raise UsageError(f"a deadline of {seconds!r} makes no sense", hint="give seconds, for example deadline_s=10")
+    return float(seconds)
+
+
+def raise_first(op: str, outcomes: Sequence[Outcome]) -> None:
+    """Raise for the first rank on which an op failed, with the rank's own words."""
+    failed = [outcome for outcome in outcomes if not outcome.ok]
+    if not failed:
+        return
+    first = failed[0]
+    if first.status == "dead":
+        raise RankDead(f"rank {first.rank} died in {op}", hint="world.recover() replaces it", ranks=[first.rank])
+    error = first.error
+    text = error.message if error is not None else first.status
+    if error is not None and error.type in ("UnknownName", "UsageError"):
+        what, _, hint = text.partition("; ")
+        raise UsageError(what, hint=hint, rank=first.rank)
+    kind = f"{error.type}: " if error else ""
+    raise RankRaised(f"rank {first.rank}: {kind}{text}", hint="see world.status()", ranks=[o.rank for o in failed])
