@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from concurrent.futures import wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LabkitError, RecoveryError, join_ranks
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 PROBE_S = 0.2
+PROBE_TIMES = 6.0  # a mute rank is one that takes this many times longer than the slowest that answered
+PROBE_MOST_S = 1.5
+RELEASE_TIMES = 12.0
 NCCL_RELEASE_WAIT_S = 3.0  # an abort has kernels to end on the GPU; not measured yet
 
 
@@ -43,6 +46,7 @@ class _Climb:
         self.cluster, self.pending, self.mode = cluster, pending, mode
         self.steps: list[str] = []
         self.check = ""
+        self.pace_s = 0.0  # how long the slowest answer took
 
     def assess(self, broken: bool, force: bool) -> Assessed:
         """Every rank's process, whether it is busy, and whether its control thread answers."""
@@ -52,12 +56,28 @@ class _Climb:
             for rank, state in enumerate(states)
             if state == "running"
         }
-        wait(asked.values(), timeout=PROBE_S)
+        self._probe(list(asked.values()))
         ranks = tuple(
             RankState(rank, state, self._busy(rank), rank not in asked or _answered(asked[rank]))
             for rank, state in enumerate(states)
         )
         return Assessed(ranks, broken, force, self.cluster.lost)
+
+    def _probe(self, asked: list[Future[Any]]) -> None:
+        """Give every rank time to answer: a rank counts as mute only beside others that answered long before.
+
+        On a busy machine all answers are late, and a rank that is merely slow must not lose its variables.
+        """
+        began = time.monotonic()
+        patience_s = PROBE_S
+        while (left := patience_s - (time.monotonic() - began)) > 0 and asked:
+            done, open_ones = wait(asked, timeout=left, return_when=FIRST_COMPLETED)
+            if done:
+                self.pace_s = time.monotonic() - began
+                patience_s = min(PROBE_MOST_S, max(PROBE_S, PROBE_TIMES * self.pace_s))
+            asked = list(open_ones)
+            if not done and patience_s < PROBE_MOST_S and self.pace_s == 0:
+                patience_s, self.pace_s = PROBE_MOST_S, PROBE_S  # nobody has answered: it is the machine
 
     def _busy(self, rank: int) -> bool:
         return rank in self.pending and not self.pending[rank].done
@@ -87,7 +107,10 @@ class _Climb:
     def _release(self, ranks: tuple[int, ...], wait_s: float) -> ReleaseEnded:
         for rank in ranks:
             self.cluster.transport.control(rank, "release", {})
-        wait([self.pending[rank].future for rank in ranks if rank in self.pending], timeout=wait_s)
+        wait(
+            [self.pending[rank].future for rank in ranks if rank in self.pending],
+            timeout=max(wait_s, RELEASE_TIMES * self.pace_s),
+        )
         stuck = tuple(rank for rank in ranks if self._busy(rank))
         free = tuple(rank for rank in ranks if rank not in stuck)
         if free:
