@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -137,10 +137,10 @@ def prompt_number(shell: Any) -> int:
     return int(getattr(shell.displayhook, "prompt_count", 0) or 0)
 
 
-def drawn(record: Any) -> dict[str, str]:
-    """Both forms of a record by mime type; empty if there is nothing to show."""
+def drawn(record: Any) -> dict[str, Any]:
+    """The forms of a record by mime type; empty if there is nothing to show."""
     text, html = views.to_text(record), views.to_html(record)
-    return {"text/plain": text, "text/html": html} if text or html else {}
+    return {"text/plain": text, "text/html": html, **views.to_rich(record)} if text or html else {}
 
 
 def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
@@ -240,13 +240,28 @@ def load_ipython_extension(ipython: Any) -> None:
         return run_magic(ipython, line, cell)
 
     ipython.register_magic_function(ranks, magic_kind="line_cell", magic_name="ranks")
-    formatters = ipython.display_formatter.formatters
+    display = ipython.display_formatter
     for view in views.VIEWS.values():
-        formatters["text/plain"].for_type(view.record, lambda value, printer, cycle: printer.text(views.to_text(value)))
-        formatters["text/html"].for_type(view.record, lambda value: views.to_html(value) or None)
-    place = ("labkit.driver.injection", "ActiveInjection")  # by name: the driver is loaded when it is needed
-    formatters["text/plain"].for_type_by_name(*place, lambda value, printer, cycle: printer.text(views.to_text(value.record)))
-    formatters["text/html"].for_type_by_name(*place, lambda value: views.to_html(value.record) or None)
+        _draw_by(display, view.place, lambda value: value)
+    _draw_by(display, ("labkit.driver.injection", "ActiveInjection"), lambda value: value.record)
+    display.ipython_display_formatter.for_type_by_name("labkit.driver.live", "Live", lambda live: show_live(ipython, live))
+
+
+def _draw_by(display: Any, place: tuple[str, str], record_of: Callable[[Any], Any]) -> None:
+    """Have values of the class at `place` drawn by their record's view; by name, so that nothing is loaded for it."""
+    formatters = display.formatters
+    formatters["text/plain"].for_type_by_name(*place, lambda value, printer, cycle: printer.text(views.to_text(record_of(value))))
+    formatters["text/html"].for_type_by_name(*place, lambda value: views.to_html(record_of(value)) or None)
+    rich = display.mimebundle_formatter
+    rich.for_type_by_name(*place, lambda value, include=None, exclude=None: views.to_rich(record_of(value)) or None)
+
+
+def show_live(shell: Any, live: Any) -> None:
+    """Rank cards that move where somebody watches; else the cards as they are now."""
+    if watched(shell):
+        views.WATCHER.show(live, shell.display_pub.publish)
+    else:
+        shell.display_pub.publish(drawn(live.look()))
 
 
 def ensure_loaded() -> bool:

@@ -1,4 +1,4 @@
-"""Pictures of records: for each kind of record a text form and an HTML form.
+"""Pictures of records: for each kind of record a text form and an HTML form, for some a richer one.
 
 One file per kind, each registering itself in VIEWS under the record's class name. A view is pure: the
 same record always draws the same text, so that an executed notebook can be compared with a saved one.
@@ -6,9 +6,25 @@ same record always draws the same text, so that an executed notebook can be comp
 
 from __future__ import annotations
 
-from ._base import VIEWS, View, to_html, to_text
+from ._base import VIEWS, View, to_html, to_rich, to_text
 from ._ending import declared, error_for, interrupted
 from ._live import LiveOutput, Screen
 from ._progress import Progress
+from ._watch import WATCHER, Feed, Watcher
 
-__all__ = ["VIEWS", "LiveOutput", "Progress", "Screen", "View", "declared", "error_for", "interrupted", "to_html", "to_text"]
+__all__ = [
+    "VIEWS",
+    "WATCHER",
+    "Feed",
+    "LiveOutput",
+    "Progress",
+    "Screen",
+    "View",
+    "Watcher",
+    "declared",
+    "error_for",
+    "interrupted",
+    "to_html",
+    "to_rich",
+    "to_text",
+]

@@ -20,11 +20,17 @@ class Differences:
     """What sets ranks apart, as positions in the samples' values.
 
     `odd` maps a rank to the positions at which it is alone against a majority; at the `split`
-    positions there is no majority to be alone against.
+    positions there is no majority to be alone against. `sides` are the ranks with equal tensors, where
+    saying so says more than positions do.
     """
 
     odd: dict[int, tuple[int, ...]]
     split: tuple[int, ...]
+    sides: tuple[tuple[int, ...], ...] = ()
+
+    def side(self, rank: int) -> str:
+        """A letter for the rank's side, where rows that are equal are told by letters; else ""."""
+        return next((chr(ord("A") + i) for i, side in enumerate(self.sides) if rank in side), "")
 
     def marked(self, rank: int, position: int) -> bool:
         return position in self.split or position in self.odd.get(rank, ())
@@ -84,6 +90,14 @@ def comparison(table: TensorTable) -> tuple[Differences, str]:
     if any(sample.indices != indices for sample in table.samples):
         return none, "differs: the ranks' checksums are not the same"
     found = differences({rank: sample.values for rank, sample in samples.items()})
+    alike = fold([(sample.rank, sample) for sample in table.samples], key=lambda sample: sample.digest or str(sample.values))
+    sides = tuple(ranks for ranks, _ in alike)
+    if found.split and len(samples) > 2:
+        if len(sides) < len(samples):
+            equal = [f"{join_ranks(side)} are equal" if len(side) > 1 else f"{join_ranks(side)} is alone" for side in sides]
+            return Differences({}, (), sides), "differs: " + ", ".join(equal)
+        if len(found.split) == len(indices):
+            return none, "differs: no two ranks are equal"
     parts = [
         f"{join_ranks(ranks)} {_at(p, table)}" for ranks, p in fold(list(found.odd.items()), key=lambda positions: positions)
     ]

@@ -15,7 +15,7 @@ from .verdict import verdict_block
 def everyone(result: CellResult) -> Collection[int]:
     """The ranks of the world if the result knows them, else those that were asked."""
     asked = [outcome.rank for outcome in result.outcomes]
-    size: int = getattr(result, "world_size", 0)
+    size = result.world_size
     if not size and result.diagnosis is not None:
         size = result.diagnosis.evidence.world_size
     return range(size) if size > max(asked, default=0) else asked

@@ -90,13 +90,18 @@ def text(table: TensorTable) -> str:
         grid = [["", *names]]
         for rank, row in cells.items():
             marks = ["*" if not before and found.marked(rank, position) else "" for position in positions]
-            grid.append([f"rank {rank}", *(mark + cell for mark, cell in zip(marks, row, strict=True))])
+            side = found.side(rank) if not before else ""
+            grid.append(
+                [f"rank {rank}" + (f" {side}" if side else ""), *(mark + cell for mark, cell in zip(marks, row, strict=True))]
+            )
         lines += [title] if title else []
         lines.append(columns(grid, right=range(1, len(names) + 1)))
     return "\n".join([*lines, line + (" (marked *)" if found.positions else ""), *remarks(table)])
 
 
-def _grid_html(title: str, cells: dict[int, list[str]], names: Sequence[str], marks: dict[int, list[bool]]) -> str:
+def _grid_html(
+    title: str, cells: dict[int, list[str]], names: Sequence[str], marks: dict[int, list[bool]], sides: dict[int, str]
+) -> str:
     widest = max(len(cell) + 2 for row in [names, *cells.values()] for cell in row)
     step = max(4, min(16, _BAND_CHARACTERS // (widest + 2)))
     bands = []
@@ -106,7 +111,9 @@ def _grid_html(title: str, cells: dict[int, list[str]], names: Sequence[str], ma
         lines = ""
         for rank, row in cells.items():
             tds = "".join(_cell_html(cell, odd) for cell, odd in zip(row[start:stop], marks[rank][start:stop], strict=True))
-            lines += f'<tr><th scope="row">rank {h.esc(rank)}</th>{tds}</tr>'
+            tag = f'<span class="lk-side-tag">{sides[rank]}</span>' if sides[rank] else ""
+            shade = f' class="lk-{sides[rank].lower()}"' if sides[rank] else ""
+            lines += f'<tr{shade}><th scope="row">rank {h.esc(rank)}{tag}</th>{tds}</tr>'
         bands.append(f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{lines}</tbody></table>")
     caption = f'<div class="lk-tag">{h.esc(title)}</div>' if title else ""
     return f'<div class="lk-grid">{caption}<div class="lk-scroll">{"".join(bands)}</div></div>'
@@ -123,7 +130,8 @@ def html(table: TensorTable) -> str:
     for title, before in _grids(table, samples) if samples and positions else []:
         cells = _cells(samples, _rows(samples, before), positions)
         marks = {rank: [not before and found.marked(rank, position) for position in positions] for rank in cells}
-        grids += _grid_html(title, cells, names, marks)
+        sides = {rank: "" if before else found.side(rank) for rank in cells}
+        grids += _grid_html(title, cells, names, marks, sides)
     note = f' <span class="lk-tag">{h.esc(part)}</span>' if part else ""
     body = f'<div class="lk-head">{h.esc(headline(table))}{note}</div><div class="lk-grids">{grids}</div>'
     symbol = "≠ " if line.startswith("differs") else ("= " if line.startswith("identical") else "")

@@ -17,10 +17,10 @@ def headline(status: WorldStatus) -> str:
 def look(card: RankCard) -> tuple[str, str]:
     """Symbol and accent of a card: never the colour alone."""
     state = card.state.lower()
-    if any(word in state for word in ("dead", "gone", "died", "killed", "lost")):
+    if any(word in state for word in ("dead", "gone", "died", "killed", "lost", "stuck")):
         return "✗", "bad"
     in_a_call = state.startswith("in ") and not state.startswith("in cell")
-    if in_a_call or any(word in state for word in ("stopped", "stuck", "wait", "late")):
+    if in_a_call or any(word in state for word in ("stopped", "wait", "late")):
         return "…", "wait"
     if "idle" in state or "ready" in state:
         return "✓", "good"
@@ -42,16 +42,24 @@ def text(status: WorldStatus) -> str:
     return "\n".join([*lines, *([status.note] if status.note else [])])
 
 
-def _card_html(card: RankCard) -> str:
-    symbol, accent = look(card)
+def facts(card: RankCard) -> list[tuple[str, str]]:
+    """What does not change while a rank lives."""
     rows = [("device", card.device), ("backend", card.backend), ("pid", str(card.pid or "-"))]
     if card.host not in ("", "localhost"):
         rows.insert(0, ("host", card.host))
     if card.memory_bytes:
         rows.append(("memory", format_bytes(card.memory_bytes)))
+    return rows
+
+
+def _card_html(card: RankCard) -> str:
+    symbol, accent = look(card)
     detail = h.para(card.detail, "lk-detail") if card.detail else ""
-    lead = f'<p class="lk-lead"><span class="lk-rank">rank {h.esc(card.rank)}</span> {symbol} {h.esc(card.state)}</p>'
-    return f'<article class="lk-card lk-{accent}">{lead}{h.pairs(rows)}{detail}</article>'
+    rank, state = (
+        f'<span class="lk-rank">rank {h.esc(card.rank)}</span>',
+        f'<span class="lk-state">{symbol} {h.esc(card.state)}</span>',
+    )
+    return f'<article class="lk-card lk-{accent}"><p class="lk-lead">{rank}{state}</p>{detail}{h.pairs(facts(card))}</article>'
 
 
 def html(status: WorldStatus) -> str:

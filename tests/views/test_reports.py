@@ -37,7 +37,7 @@ def test_every_kind_has_a_view() -> None:
         "Outcome",
     }
     assert kinds <= set(VIEWS)
-    assert all(VIEWS[kind].record is getattr(wire, kind) for kind in kinds)
+    assert all(VIEWS[kind].place == (getattr(wire, kind).__module__, kind) for kind in kinds)
 
 
 def test_what_is_no_record_is_refused() -> None:

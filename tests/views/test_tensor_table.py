@@ -51,8 +51,30 @@ def test_a_run_of_elements(samples: Any) -> None:
 
 def test_everything_differs_is_a_line_and_no_marks(samples: Any) -> None:
     text = to_text(samples.table([[float(rank)] * 3 for rank in range(4)]))
-    assert text.endswith("\ndiffers: the ranks disagree at every element")
+    assert text.endswith("\ndiffers: no two ranks are equal")
     assert "*" not in text
+    assert to_text(samples.table([[1.0], [2.0]])).endswith("\ndiffers: the ranks disagree at element 0")
+
+
+def test_equal_rows_are_told_by_letters_where_there_is_no_majority(samples: Any) -> None:
+    table = samples.table([[7.0, 7.0], [7.0, 7.0], [70.0, 70.0], [70.0, 70.0]])
+    assert to_text(table) == (
+        "x: float32 [2] on 4 ranks\n"
+        "           0   1\n"
+        "rank 0 A   7   7\n"
+        "rank 1 A   7   7\n"
+        "rank 2 B  70  70\n"
+        "rank 3 B  70  70\n"
+        "differs: ranks 0 and 1 are equal, ranks 2 and 3 are equal"
+    )
+    html = to_html(table)
+    assert html.count('<tr class="lk-a">') == html.count('<tr class="lk-b">') == 2
+    assert html.count('<span class="lk-side-tag">A</span>') == 2
+
+
+def test_a_reduce_leaves_rows_that_are_equal_by_chance(samples: Any) -> None:
+    rows = [[77.0] * 2, [5.0] * 2, [5.0] * 2, [53.0] * 2]
+    assert to_text(samples.table(rows)).endswith("differs: rank 0 is alone, ranks 1 and 2 are equal, rank 3 is alone")
 
 
 def test_two_ranks_have_no_majority(samples: Any) -> None:

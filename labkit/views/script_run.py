@@ -1,0 +1,51 @@
+"""A rank cell run as a script under torchrun: how it ended, and the variable of every rank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..units import format_seconds
+from . import _html as h
+from ._base import add
+from ._grid import number
+from ._text import cap, clean, columns
+
+_ELEMENTS = 8
+
+
+def command(run: Any) -> str:
+    return f"torchrun --standalone --nproc-per-node {run.ranks} {run.name}"
+
+
+def ending(run: Any) -> str:
+    how = "did not end in time" if run.exit_code is None else f"ended with exit code {run.exit_code}"
+    return f"{how} after {format_seconds(run.elapsed_s)}"
+
+
+def _rows(run: Any) -> list[list[str]]:
+    """Rank, and its first elements."""
+    rows = []
+    for rank, values in (run.values or {}).items():
+        more = [f"and {len(values) - _ELEMENTS} more"] if len(values) > _ELEMENTS else []
+        rows.append([f"rank {rank}", *(number(value, digits=6) for value in values[:_ELEMENTS]), *more])
+    widest = max((len(row) for row in rows), default=0)
+    return [row + [""] * (widest - len(row)) for row in rows]
+
+
+def text(run: Any) -> str:
+    rows = _rows(run)
+    lines = [command(run), ending(run)] + ([f"{run.variable}:", columns(rows)] if rows else [])
+    return "\n".join([*lines, *([] if run.ok else [cap(clean(run.output), limit=4000)])])
+
+
+def html(run: Any) -> str:
+    body = h.pre(command(run), "lk-source") + h.para(f"{'✓' if run.ok else '✗'} {ending(run)}", "lk-lead")
+    rows = _rows(run)
+    if rows:
+        body += h.table([run.variable, *map(str, range(len(rows[0]) - 1))], rows)
+    if run.output and not run.ok:
+        body += h.pre(cap(clean(run.output), limit=4000), "lk-stderr")
+    return h.block(body + h.details("the script", h.pre(run.source)), "good" if run.ok else "bad")
+
+
+add(("labkit.driver.scripts", "ScriptRun"), text, html)
