@@ -9,10 +9,10 @@ BIN = .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test quick check format bench docs constraints clean
+.PHONY: help setup lab test test-container quick check format bench docs constraints clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' Makefile
 
 setup:  ## prepare .venv (all the others do it by themselves)
 	@$(SETUP) lab $(BACKEND)
@@ -25,6 +25,9 @@ test:  ## everything CI runs: linters, types, and every test that needs no GPU
 
 quick: setup  ## the pure tests only: seconds, no ranks
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-container: setup  ## build the container image and run it for real: as root, with buildah and podman
+	@$(BIN)/python -m pytest -m container tests/container $(ARGS)
 
 check: setup  ## ruff and mypy
 	@$(BIN)/ruff check .
