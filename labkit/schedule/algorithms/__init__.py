@@ -1,0 +1,1 @@
+"""One file per algorithm, found by name in `ALGORITHMS`."""

@@ -1,0 +1,197 @@
+"""A collective's algorithm as data: steps of transfers.
+
+One schedule serves the simulator, the price, the run on live ranks and the animation, so they can't drift
+apart. It has no sizes in it: chunks get their elements from a `Layout`, when there is a tensor.
+
+All transfers of a step happen at once: every sender sends what it had before the step. Steps are arrays, made
+when they are asked for, so that a thousand ranks cost no more memory than one step.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import UsageError
+from ..plain import record
+from .collective import Collective, Ranges, collective
+from .layout import Layout
+
+# What a sender sends: what it holds by now, its own original contribution, or what it was handed last.
+SENDS = ("held", "own", "handed")
+
+
+@record
+class Transfer:
+    """Chunks `chunk_lo` to `chunk_hi - 1` go from rank `src` to rank `dst`, which adds (`reduce`) or copies them."""
+
+    src: int
+    dst: int
+    chunk_lo: int
+    chunk_hi: int
+    reduce: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Transfers that happen at once, as arrays of one length; `phase` names the part of the algorithm.
+
+    `send` is one of `SENDS`; with "handed", a rank keeps what arrives apart from its sum, to hand it on.
+    """
+
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    chunk_lo: NDArray[np.int32]
+    chunk_hi: NDArray[np.int32]
+    reduce: NDArray[np.bool_]
+    phase: str = ""
+    send: str = "held"
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Step):
+            return NotImplemented
+        return self.send == other.send and self.transfers() == other.transfers()
+
+    __hash__ = None  # type: ignore[assignment]  # compared by its arrays
+
+    def transfers(self) -> tuple[Transfer, ...]:
+        """The same as records."""
+        columns = (self.src, self.dst, self.chunk_lo, self.chunk_hi, self.reduce)
+        return tuple(Transfer(*row) for row in zip(*(column.tolist() for column in columns), strict=True))
+
+
+def make_step(
+    src: ArrayLike,
+    dst: ArrayLike,
+    chunk_lo: ArrayLike,
+    chunk_hi: ArrayLike | None = None,
+    *,
+    reduce: ArrayLike,
+    phase: str = "",
+    send: str = "held",
+) -> Step:
+    """A step from anything that broadcasts to one length; `chunk_hi` is `chunk_lo + 1` unless given.
+
+    >>> make_step([0, 1], [1, 0], 0, reduce=True).transfers()[1]
+    Transfer(src=1, dst=0, chunk_lo=0, chunk_hi=1, reduce=True)
+    """
+    low = np.asarray(chunk_lo, dtype=np.int32)
+    high = low + np.int32(1) if chunk_hi is None else chunk_hi
+    numbers = [np.atleast_1d(np.asarray(column, dtype=np.int32)) for column in (src, dst, low, high)]
+    adds = np.atleast_1d(np.asarray(reduce, dtype=np.bool_))
+    sender, receiver, low, high, adds = np.broadcast_arrays(*numbers, adds)
+    return Step(sender, receiver, low, high, adds, phase, send)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One algorithm for one world: who sends which chunk to whom in which step.
+
+    >>> swap = from_steps("swap", "all_reduce", 2, 1, [[Transfer(0, 1, 0, 1, True), Transfer(1, 0, 0, 1, True)]])
+    >>> swap.num_steps, swap.num_transfers, swap.layout(10).sizes().tolist()
+    (1, 2, [10])
+    """
+
+    name: str
+    collective: str
+    world_size: int
+    num_chunks: int
+    build: Callable[[], Iterable[Step]] = field(repr=False, compare=False)
+    root: int = 0
+    params: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_world_size(self.world_size)
+        self.promise.check_chunks(self.world_size, self.num_chunks)
+
+    @property
+    def promise(self) -> Collective:
+        """What the collective demands of the start and the end."""
+        return collective(self.collective)
+
+    def steps(self) -> Iterator[Step]:
+        """The steps in order, made one by one."""
+        return iter(self.build())
+
+    def step(self, index: int) -> Step:
+        """Step `index`, counted from 0."""
+        found = next(itertools.islice(self.build(), index, None), None) if index >= 0 else None
+        if found is None:
+            raise UsageError(f"{self.name} has no step {index}", hint=f"steps are 0 to {self.num_steps - 1}")
+        return found
+
+    @property
+    def num_steps(self) -> int:
+        return sum(1 for _ in self.build())
+
+    @property
+    def num_transfers(self) -> int:
+        return sum(len(step) for step in self.build())
+
+    def start(self, rank: int) -> Ranges:
+        """The chunks a rank has at the start, in the order of its tensor."""
+        return self.promise.holds("start", rank, self.world_size, self.num_chunks, self.root)
+
+    def end(self, rank: int) -> Ranges:
+        """The chunks a rank must have at the end, in the order of its tensor."""
+        return self.promise.holds("end", rank, self.world_size, self.num_chunks, self.root)
+
+    def layout(self, num_elements: int) -> Layout:
+        """Where the chunks lie in a tensor of `num_elements` = n elements."""
+        return self.promise.layout(num_elements, self.world_size, self.num_chunks)
+
+
+def check_world_size(world_size: int) -> None:
+    if world_size < 1:
+        raise UsageError(f"no world has {world_size} ranks", hint="world_size starts at 1")
+
+
+def from_steps(
+    name: str, collective: str, world_size: int, num_chunks: int, steps: Sequence[Sequence[Transfer]], root: int = 0
+) -> Schedule:
+    """A schedule written out by hand, a list of transfers per step; UsageError for ranks and chunks that do not exist."""
+    made = [_step_of(transfers) for transfers in steps if transfers]
+    for index, step in enumerate(made):
+        _check_step(step, index, world_size, num_chunks)
+    return Schedule(name, collective, world_size, num_chunks, lambda: made, root)
+
+
+def compose(first: Schedule, second: Schedule, name: str = "", collective: str = "all_reduce") -> Schedule:
+    """One schedule after the other: a reduce-scatter and an all-gather of its pieces make an all-reduce."""
+    if (first.world_size, first.num_chunks) != (second.world_size, second.num_chunks):
+        raise UsageError(f"{first.name} and {second.name} do not fit", hint="both need the same world size and chunks")
+    if any(first.end(rank) != second.start(rank) for rank in range(first.world_size)):
+        raise UsageError(
+            f"{second.name} does not start where {first.name} ends", hint="compose a reduce-scatter and an all-gather"
+        )
+    title = name or f"{first.name} + {second.name}"
+    build = lambda: itertools.chain(first.build(), second.build())  # noqa: E731
+    return Schedule(title, collective, first.world_size, first.num_chunks, build, first.root)
+
+
+def _step_of(transfers: Sequence[Transfer]) -> Step:
+    columns = zip(*((t.src, t.dst, t.chunk_lo, t.chunk_hi, t.reduce) for t in transfers), strict=True)
+    src, dst, low, high, reduce = columns
+    return make_step(src, dst, low, high, reduce=reduce)
+
+
+def _check_step(step: Step, index: int, world_size: int, num_chunks: int) -> None:
+    for each in step.transfers():
+        if not (0 <= each.src < world_size and 0 <= each.dst < world_size and each.src != each.dst):
+            raise UsageError(
+                f"step {index}: no transfer from rank {each.src} to rank {each.dst}",
+                hint=f"ranks are 0 to {world_size - 1}, and two different ones take part",
+            )
+        if not 0 <= each.chunk_lo < each.chunk_hi <= num_chunks:
+            raise UsageError(
+                f"step {index}: no chunks {each.chunk_lo} to {each.chunk_hi - 1}",
+                hint=f"chunks are 0 to {num_chunks - 1}, and a transfer has at least one",
+            )
