@@ -1,0 +1,146 @@
+"""Checks of the lab "Meet the ranks"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import join_ranks
+from ..units import format_seconds
+from ..wire import CellResult, TensorTable, WorldStatus
+from ._base import NotYet, check, rows
+
+
+@check("00/doctor")
+def doctor(report: Any) -> str:
+    """Nothing is known that will not work."""
+    if not hasattr(report, "results"):
+        raise NotYet("this check looks at the doctor's report", hint="pass it `report`, from labkit.doctor()")
+    failed = [result for result in report.results if result.status == "fail"]
+    if failed:
+        raise NotYet(f"{failed[0].title}: {failed[0].detail}", hint=failed[0].next_step or "mend this first")
+    return f"none of {len(report.results)} lines says FAIL: {report.ranks} ranks can run here."
+
+
+@check("00/processes")
+def processes(status: WorldStatus, pids: Mapping[int, int]) -> str:
+    """The ranks' own numbers are those on their cards: one process each."""
+    told = {rank: int(pid) for rank, pid in pids.items()}
+    cards = {card.rank: card.pid for card in status.cards}
+    wrong = [rank for rank in cards if told.get(rank) != cards[rank]]
+    if wrong:
+        raise NotYet(f"{join_ranks(wrong)} told no pid, or another one than its card", hint="run the cell above on all ranks")
+    if len(set(told.values())) < len(cards):
+        raise NotYet("two ranks are one process", hint="stop the world and start it again")
+    return f"{len(cards)} ranks, {len(cards)} processes, and none of them is the notebook's."
+
+
+@check("00/some")
+def some(result: CellResult) -> str:
+    """A cell that was sent to one rank: the others did nothing."""
+    asked = [outcome.rank for outcome in _cell(result).outcomes]
+    if asked != [0]:
+        raise NotYet(f"this cell went to {join_ranks(asked)}", hint="run the cell with %%ranks 0 again, then this one")
+    return "1 rank ran it, rank 0; nobody else knows the word."
+
+
+@check("00/voices")
+def voices(result: CellResult) -> str:
+    """All ranks speak, in two voices."""
+    said = {outcome.rank: _said(outcome) for outcome in _cell(result).outcomes}
+    if not result.ok:
+        raise NotYet("the cell raised", hint="read the line that is named, and mend it")
+    mute = [rank for rank in range(result.world_size) if not any(said.get(rank, ()))]
+    if mute:
+        raise NotYet(f"{join_ranks(mute)} said nothing", hint="let every rank print something")
+    if len(set(said.values())) != 2:
+        raise NotYet(f"there are {len(set(said.values()))} different outputs", hint="print something that depends on rank % 2")
+    if any(said[rank] != said[rank % 2] for rank in said):
+        raise NotYet("the even ranks do not say one thing, and the odd ones another", hint="rank % 2 is 0 on even ranks")
+    return f"{result.world_size} ranks spoke, and you read two blocks."
+
+
+def _said(outcome: Any) -> tuple[str, str]:
+    printed = "".join(piece.text for piece in outcome.output).strip()
+    shown = outcome.shown.text.strip() if outcome.shown is not None else ""
+    return printed, shown
+
+
+@check("00/raises")
+def raises(result: CellResult) -> str:
+    """One rank raised, and it is named; the others have their answer."""
+    raised = {outcome.rank: outcome.error for outcome in _cell(result).outcomes if outcome.error is not None}
+    if len(raised) != 1 or len(result.outcomes) != result.world_size:
+        raise NotYet(f"{len(raised) or 'no'} ranks raised", hint='run world.run_cell("1 / rank") again, on all ranks')
+    ((rank, error),) = raised.items()
+    return f"rank {rank} raised {error.type} ({error.site}), and {result.world_size - 1} ranks have their answer."
+
+
+@check("00/push")
+def push(scores: Mapping[int, Any]) -> str:
+    """Every rank has a number of its own: its square."""
+    wrong = [rank for rank, score in scores.items() if float(score) != rank**2]
+    if wrong:
+        raise NotYet(f"rank {wrong[0]} has {scores[wrong[0]]}", hint="world.push(rank, score=...) for each rank, with its square")
+    return f"{', '.join(str(int(scores[rank])) for rank in sorted(scores))}: a number for each rank."
+
+
+@check("00/tensors")
+def tensors(table: TensorTable) -> str:
+    """The all-reduce has put the sum on every rank."""
+    found = rows(table)
+    total = sum(range(1, len(found) + 1))
+    wrong = [rank for rank, values in found.items() if any(value != total for value in values)]
+    if wrong:
+        raise NotYet(f"rank {wrong[0]} has {found[wrong[0]][0]:g}", hint="run the cell above again, on all ranks")
+    return f"{total} on all {len(found)} ranks."
+
+
+@check("00/deadline")
+def deadline(result: CellResult, status: WorldStatus) -> str:
+    """The cell was ended at its deadline, and after the recovery every rank is free."""
+    late = [outcome.rank for outcome in _cell(result).outcomes if outcome.status == "late"]
+    if not late:
+        raise NotYet("no rank missed the deadline", hint="run the cell that never ends again")
+    busy = [card.rank for card in status.cards if card.state != "idle"]
+    if busy or status.note:
+        raise NotYet(f"{join_ranks(busy)} still at it" if busy else status.note, hint="world.recover() frees the ranks")
+    return f"you had the notebook back after {format_seconds(result.elapsed_s)}, and {join_ranks(late)} is free again."
+
+
+NEEDED = ("ranks", "backend", "seed")
+
+
+@check("00/note")
+def note(record: Any, kept: Mapping[str, Any], status: WorldStatus) -> str:
+    """With the record of versions and launch, the note says all that a repetition needs."""
+    if not getattr(record, "packages", None):
+        raise NotYet("the record names no versions", hint="record = experiment_record()")
+    missing = [name for name in NEEDED if name not in kept]
+    if missing:
+        raise NotYet(f"your note has no {missing[0]}", hint=f"it has three entries: {', '.join(NEEDED)}")
+    truth = {"ranks": status.world_size, "backend": status.backend, "seed": 2024}
+    for name in NEEDED:
+        if kept[name] != truth[name]:
+            raise NotYet(f"{name} was not {kept[name]!r}", hint="look at world.status(), and at the number you pushed")
+    return f"{len(record.packages)} versions, the launch command, and your {len(NEEDED)} entries: enough to run it again."
+
+
+@check("00/again")
+def again(first: TensorTable, second: TensorTable, before: WorldStatus, after: WorldStatus) -> str:
+    """Other processes, the same numbers, bit by bit."""
+    rows(first), rows(second)
+    same = {card.pid for card in before.cards} & {card.pid for card in after.cards}
+    if same:
+        raise NotYet("these are still the old processes", hint="world.stop(), then world = labkit.start()")
+    ours = {sample.rank: sample.digest for sample in first.samples}
+    theirs = {sample.rank: sample.digest for sample in second.samples}
+    if ours != theirs:
+        raise NotYet("the numbers differ", hint="push the same seed, and run the cell that draws again")
+    return f"{len(theirs)} new processes drew the same numbers, bit by bit."
+
+
+def _cell(result: Any) -> CellResult:
+    if not isinstance(result, CellResult):
+        raise NotYet(f"this check looks at a rank cell, not at {type(result).__name__}", hint="pass it world.last")
+    return result
