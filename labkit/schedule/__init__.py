@@ -1,7 +1,10 @@
 """Collective algorithms as data: one schedule that is simulated, priced, run on live ranks, and drawn."""
 
 from .algorithm import ALGORITHMS, Algorithm, Path, Share, algorithms_for
+from .bandwidth import FACTORS, busbw_factor, busbw_gb_per_s, total_bytes
 from .collective import COLLECTIVES, Collective
+from .cost import Link, Price, best_chunks, cheapest, crossover, predict, price
+from .fit import Fit, HeldOut, Sample, fit, hold_out
 from .layout import Layout
 from .load import Load, Totals, count
 from .model import Schedule, Step, Transfer, compose, from_steps, make_step
@@ -10,40 +13,61 @@ from .program import Action, Move, Program, programs
 from .rendezvous import check_programs, run_programs
 from .simulate import Problem, Run, check_schedule, simulate
 from .text import explain, from_text, to_text
+from .topology import Topology, host_traffic, price_on, traffic
 from .trace import Trace, trace
 
 __all__ = [
     "ALGORITHMS",
     "COLLECTIVES",
+    "FACTORS",
     "OPS",
     "Action",
     "Algorithm",
     "Collective",
+    "Fit",
+    "HeldOut",
     "Layout",
+    "Link",
     "Load",
     "Move",
     "Path",
+    "Price",
     "Problem",
     "Program",
     "Run",
+    "Sample",
     "Schedule",
     "Share",
     "Step",
+    "Topology",
     "Totals",
     "Trace",
     "Transfer",
     "algorithms_for",
+    "best_chunks",
+    "busbw_factor",
+    "busbw_gb_per_s",
+    "cheapest",
     "check_programs",
     "check_schedule",
     "compose",
     "count",
+    "crossover",
     "explain",
+    "fit",
     "from_steps",
     "from_text",
+    "hold_out",
+    "host_traffic",
     "make_step",
+    "predict",
+    "price",
+    "price_on",
     "programs",
     "run_programs",
     "simulate",
     "to_text",
+    "total_bytes",
     "trace",
+    "traffic",
 ]

@@ -38,6 +38,14 @@ class Action:
     reduce: bool = False
     send: str = "held"
 
+    @property
+    def out(self) -> tuple[int, int]:
+        return self.send_lo, self.send_hi
+
+    @property
+    def into(self) -> tuple[int, int]:
+        return self.recv_lo, self.recv_hi
+
 
 @record
 class Move:
@@ -53,6 +61,14 @@ class Move:
     recv_stop: int = 0
     reduce: bool = False
     send: str = "held"
+
+    @property
+    def out(self) -> tuple[int, int]:
+        return self.send_start, self.send_stop
+
+    @property
+    def into(self) -> tuple[int, int]:
+        return self.recv_start, self.recv_stop
 
 
 @record
@@ -182,7 +198,7 @@ def _append(actions: list[list[Action]], index: int, transfers: list[Transfer], 
 
 
 def _move(action: Action, layout: Layout) -> Move | None:
-    out, into = layout.span(action.send_lo, action.send_hi), layout.span(action.recv_lo, action.recv_hi)
+    out, into = layout.span(*action.out), layout.span(*action.into)
     sends, receives = out[1] > out[0], into[1] > into[0]
     if not (sends or receives):
         return None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .ops import reduce_op
-from .program import Action, Program
+from .program import Action, Move, Program
 from .simulate import Problem
 
 
@@ -23,7 +23,7 @@ from .simulate import Problem
 class _Standing:
     """Where a rank is in its program, and which halves of its action are still open."""
 
-    actions: Sequence[Action]
+    actions: Sequence[Action | Move]
     at: int = 0
     sends: bool = False
     receives: bool = False
@@ -34,7 +34,7 @@ class _Standing:
             self.sends, self.receives = kind != "recv", kind != "send"
 
     @property
-    def action(self) -> Action | None:
+    def action(self) -> Action | Move | None:
         return self.actions[self.at] if self.at < len(self.actions) else None
 
 
@@ -49,7 +49,7 @@ def check_programs(programs: Sequence[Program]) -> tuple[Problem, ...]:
     >>> check_programs(programs(ALGORITHMS["ring"].schedule(4)))
     ()
     """
-    return _meet(programs, lambda src, dst: None, lambda rank: None)
+    return _meet([program.actions for program in programs], lambda src, dst: None, lambda rank: None)
 
 
 def run_programs(programs: Sequence[Program], inputs: Sequence[ArrayLike], op: str = "SUM") -> list[NDArray[Any]]:
@@ -59,7 +59,7 @@ def run_programs(programs: Sequence[Program], inputs: Sequence[ArrayLike], op: s
     def transfer(src: int, dst: int) -> None:
         machines[dst].arrived = machines[src].outgoing()
 
-    problems = _meet(programs, transfer, lambda rank: machines[rank].complete())
+    problems = _meet([machine.moves for machine in machines], transfer, lambda rank: machines[rank].complete())
     assert not problems, problems[0].sentence
     return [machine.result() for machine in machines]
 
@@ -72,7 +72,7 @@ class _Machine:
         self.program, self.op = program, reduce_op(op)
         pieces = program.collective == "all_gather"
         self.num_elements = sum(map(len, tensors)) if pieces else len(tensors[program.root])
-        self.layout = program.layout(self.num_elements)
+        self.moves = program.moves(self.num_elements)
         self.data = np.zeros(program.buffer_elements(self.num_elements), dtype=np.result_type(*tensors))
         start = program.elements("start", self.num_elements)
         self.data[start] = tensors[program.rank][: len(start)]
@@ -81,16 +81,15 @@ class _Machine:
         self.at = 0
 
     def outgoing(self) -> NDArray[Any]:
-        action = self.program.actions[self.at]
-        start, stop = self.layout.span(action.send_lo, action.send_hi)
-        return (self.data if action.send == "held" else self.apart)[start:stop].copy()
+        move = self.moves[self.at]
+        return (self.data if move.send == "held" else self.apart)[slice(*move.out)].copy()
 
     def complete(self) -> None:
-        action = self.program.actions[self.at]
+        move = self.moves[self.at]
         if self.arrived is not None:
-            span = slice(*self.layout.span(action.recv_lo, action.recv_hi))
-            self.data[span] = self.op.combine(self.data[span], self.arrived) if action.reduce else self.arrived
-            if action.send == "handed":
+            span = slice(*move.into)
+            self.data[span] = self.op.combine(self.data[span], self.arrived) if move.reduce else self.arrived
+            if move.send == "handed":
                 self.apart[span] = self.arrived
         self.arrived = None
         self.at += 1
@@ -101,11 +100,13 @@ class _Machine:
         return self.op.finish(found, self.program.world_size) if reduces else found
 
 
-def _meet(programs: Sequence[Program], transfer: OnTransfer, complete: Callable[[int], None]) -> tuple[Problem, ...]:
-    standing = [_Standing(program.actions) for program in programs]
+def _meet(
+    actions: Sequence[Sequence[Action | Move]], transfer: OnTransfer, complete: Callable[[int], None]
+) -> tuple[Problem, ...]:
+    standing = [_Standing(each) for each in actions]
     for each in standing:
         each.open()
-    waiting = deque(range(len(programs)))
+    waiting = deque(range(len(actions)))
     while waiting:
         rank = waiting.popleft()
         for src, dst in _matches(standing, rank):
@@ -145,7 +146,7 @@ def _mismatch(standing: list[_Standing], src: int, dst: int) -> Problem | None:
     out, into = standing[src].action, standing[dst].action
     assert out is not None
     assert into is not None
-    sent, wanted = (out.send_lo, out.send_hi), (into.recv_lo, into.recv_hi)
+    sent, wanted = out.out, into.into
     if sent == wanted:
         return None
     text = f"step {out.step}: rank {src} sends {_chunks(*sent)} and rank {dst} expects {_chunks(*wanted)}"

@@ -18,13 +18,14 @@ from ._shapes import ranks
 
 
 def split(world_size: int, ranks_per_host: int) -> tuple[int, int]:
-    """Hosts and ranks on each; 0 ranks per host means: as many as divide the world, at most 8.
+    """Hosts and ranks on each; 0 ranks per host means: as many as fill two hosts or more alike, at most 8.
 
-    >>> split(16, 0), split(12, 3), split(7, 0), split(17, 0)
-    ((2, 8), (4, 3), (1, 7), (17, 1))
+    >>> split(16, 0), split(12, 3), split(8, 0), split(7, 0)
+    ((2, 8), (4, 3), (2, 4), (7, 1))
     """
     if not ranks_per_host:
-        ranks_per_host = max(local for local in range(1, 9) if world_size % local == 0)
+        fitting = [local for local in range(1, 9) if world_size % local == 0 and local < world_size]
+        ranks_per_host = max(fitting, default=1)
     if world_size % ranks_per_host:
         raise UsageError(
             f"{world_size} ranks do not fill hosts of {ranks_per_host}",
