@@ -1,4 +1,4 @@
-"""The `labkit` command: doctor, stop, faults, version.
+"""The `labkit` command: doctor, stop, faults, labs, version.
 
 Nothing heavy is imported before it is needed: `labkit --help` loads neither torch nor ipyparallel.
 Exit codes: 0 fine, 1 something does not work, 2 the command can't be right, 130 interrupted.
@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import LabkitError, UsageError
@@ -21,7 +22,7 @@ from .errors import LabkitError, UsageError
 if TYPE_CHECKING:
     from .doctor.strays import WorldFound
 
-COMMANDS = ("doctor", "stop", "faults", "version")
+COMMANDS = ("doctor", "stop", "faults", "labs", "version")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -105,6 +106,12 @@ def _parser() -> argparse.ArgumentParser:
     faults.add_argument("name", nargs="?", metavar="NAME")
     faults.set_defaults(run=_faults)
 
+    labs = commands.add_parser("labs", help="list the labs, or write your own copies of them")
+    labs.set_defaults(run=_labs, folder=None)
+    start = labs.add_subparsers(metavar="start", parser_class=_Parser).add_parser("start", help="write your copies into DIR")
+    start.add_argument("folder", metavar="DIR", help="a folder of yours; what you have changed there stays")
+    start.add_argument("--lab", metavar="NN", help="only this one (default: all)")
+
     version = commands.add_parser("version", help="versions, platform and launch command")
     version.add_argument("--json", action="store_true", help="one JSON document instead of text")
     version.set_defaults(run=_version)
@@ -174,6 +181,24 @@ def _faults(options: argparse.Namespace) -> int:
     from .faults import FAULTS
 
     sys.stdout.write(list_faults(FAULTS.values()) if options.name is None else explain_fault(FAULTS[options.name]))
+    return 0
+
+
+def _labs(options: argparse.Namespace) -> int:
+    from . import labs
+
+    there = labs.find_labs()
+    if options.folder is None:
+        width = max(len(lab.title) for lab in there)
+        for lab in there:
+            print(f"{lab.number}  {lab.title:<{width}}  {lab.minutes:>3} minutes, on {lab.ranks[0]} ranks or more")
+        return 0
+    chosen = there if options.lab is None else (labs.choose(there, options.lab),)
+    copies = labs.copy_labs(Path(options.folder), chosen)
+    for copy in copies:
+        print(f"{copy.what:<9}  {copy.path}")
+    if any(copy.what == "kept" for copy in copies):
+        print("kept: you have changed it; for a fresh copy name another folder, or move yours away")
     return 0
 
 

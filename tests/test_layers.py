@@ -19,7 +19,7 @@ LEAVES = {"errors", "registry", "units", "plain", "wire", "ring", "launching"}
 PURE = LEAVES | {"diagnosis", "recovery", "numerics", "labrecord", "schedule"}
 SPECS = PURE | {"faults", "exercises"}
 WIDGETS = {"ipywidgets", "anywidget", "plotly", "traitlets"}
-EVERYTHING_BUT_RANK = SPECS | {"driver", "views", "doctor", "notebook", "cli", "testing"}
+EVERYTHING_BUT_RANK = SPECS | {"driver", "views", "doctor", "labs", "notebook", "cli", "testing"}
 
 # part -> (parts of labkit it may import, besides itself; other people's packages it may import)
 LAYERS: dict[str, tuple[set[str], set[str]]] = {
@@ -31,6 +31,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "driver": (SPECS, {"numpy", "psutil"}),
     "views": (SPECS, {"numpy"} | WIDGETS),
     "doctor": (SPECS, {"numpy", "psutil", "rich"}),
+    "labs": (SPECS, set()),
     "notebook": (EVERYTHING_BUT_RANK, {"numpy", "IPython"} | WIDGETS),
     "cli": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "rich"}),
     "testing": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "pytest"}),

@@ -73,7 +73,7 @@ CASES = (
 )
 
 
-def answered(case: Case, answer: Mapping[str, Any], result: CellResult) -> str:
+def answered(case: Case, answer: object, result: object) -> str:
     """Hold what a learner says against the case and the verdict that the cell was given."""
     said = _read(answer)
     verdict = result.diagnosis.verdict if isinstance(result, CellResult) and result.diagnosis else None
@@ -92,7 +92,7 @@ def answered(case: Case, answer: Mapping[str, Any], result: CellResult) -> str:
     return f"{join_ranks(culprits)}, line {said['line']}, {case.kind}: the verdict says the same, {verdict.code}."
 
 
-def _read(answer: Mapping[str, Any]) -> dict[str, Any]:
+def _read(answer: object) -> dict[str, Any]:
     wanted = {"rank": int, "line": int, "kind": str}
     if not isinstance(answer, Mapping) or any(not isinstance(answer.get(key), kind) for key, kind in wanted.items()):
         raise NotYet("this is no answer", hint='it looks like {"rank": 0, "line": 1, "kind": "order"}')
