@@ -102,7 +102,7 @@ def remarks(findings: Findings) -> list[str]:
 
 def markdown(findings: Findings, machine: str, how: str) -> str:
     """A page: the table, what limits each row, and the facts behind it."""
-    lines = ["# Figures", "", INTRODUCTION, "", f"Machine: {machine}. {how}", ""]
+    lines = ["---", "orphan: true", "---", "", "# Figures", "", INTRODUCTION, "", f"Machine: {machine}. {how}", ""]
     lines += [f"| {' | '.join(HEAD)} |", f"|{'---|' * len(HEAD)}"]
     for measure, rows in findings:
         lines.append(f"| **{measure.title}** |{' |' * (len(HEAD) - 1)}")
