@@ -54,7 +54,9 @@ def voices(result: CellResult) -> str:
     if mute:
         raise NotYet(f"{join_ranks(mute)} said nothing", hint="let every rank print something")
     if len(set(said.values())) != 2:
-        raise NotYet(f"there are {len(set(said.values()))} different outputs", hint="print something that depends on rank % 2")
+        many = len(set(said.values()))
+        what = "all ranks say the same" if many == 1 else f"you read {many} blocks"
+        raise NotYet(what, hint="print something that depends on rank % 2, and on nothing else")
     if any(said[rank] != said[rank % 2] for rank in said):
         raise NotYet("the even ranks do not say one thing, and the odd ones another", hint="rank % 2 is 0 on even ranks")
     return f"{result.world_size} ranks spoke, and you read two blocks."
@@ -70,8 +72,10 @@ def _said(outcome: Any) -> tuple[str, str]:
 def raises(result: CellResult) -> str:
     """One rank raised, and it is named; the others have their answer."""
     raised = {outcome.rank: outcome.error for outcome in _cell(result).outcomes if outcome.error is not None}
-    if len(raised) != 1 or len(result.outcomes) != result.world_size:
-        raise NotYet(f"{len(raised) or 'no'} ranks raised", hint='run world.run_cell("1 / rank") again, on all ranks')
+    if len(result.outcomes) < result.world_size:
+        raise NotYet("this cell did not go to all ranks", hint='run world.run_cell("1 / rank") again')
+    if len(raised) != 1:
+        raise NotYet(f"{join_ranks(list(raised)) if raised else 'no rank'} raised", hint='run world.run_cell("1 / rank") again')
     ((rank, error),) = raised.items()
     return f"rank {rank} raised {error.type} ({error.site}), and {result.world_size - 1} ranks have their answer."
 
@@ -104,7 +108,8 @@ def deadline(result: CellResult, status: WorldStatus) -> str:
         raise NotYet("no rank missed the deadline", hint="run the cell that never ends again")
     busy = [card.rank for card in status.cards if card.state != "idle"]
     if busy or status.note:
-        raise NotYet(f"{join_ranks(busy)} still at it" if busy else status.note, hint="world.recover() frees the ranks")
+        verb = "is" if len(busy) == 1 else "are"
+        raise NotYet(f"{join_ranks(busy)} {verb} not free yet" if busy else status.note, hint="world.recover() frees the ranks")
     return f"you had the notebook back after {format_seconds(result.elapsed_s)}, and {join_ranks(late)} is free again."
 
 
@@ -112,10 +117,12 @@ NEEDED = ("ranks", "backend", "seed")
 
 
 @check("00/note")
-def note(record: Any, kept: Mapping[str, Any], status: WorldStatus) -> str:
+def note(record: Any, kept: Any, status: WorldStatus) -> str:
     """With the record of versions and launch, the note says all that a repetition needs."""
     if not getattr(record, "packages", None):
         raise NotYet("the record names no versions", hint="record = experiment_record()")
+    if not isinstance(kept, Mapping):
+        raise NotYet(f"your note is a {type(kept).__name__}", hint='write a dict, such as {"ranks": ..., ...}')
     missing = [name for name in NEEDED if name not in kept]
     if missing:
         raise NotYet(f"your note has no {missing[0]}", hint=f"it has three entries: {', '.join(NEEDED)}")

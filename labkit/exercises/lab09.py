@@ -193,7 +193,8 @@ def interrupt(before: WorldStatus, after: WorldStatus) -> str:
         raise NotYet("nobody was waiting before", hint="take `before` while the ranks hang, ahead of world.interrupt()")
     busy = [card.rank for card in after.cards if card.state != "idle"]
     if busy or after.note:
-        raise NotYet(f"{join_ranks(busy)} still not free" if busy else after.note, hint="call world.interrupt() first")
+        verb = "is" if len(busy) == 1 else "are"
+        raise NotYet(f"{join_ranks(busy)} {verb} not free yet" if busy else after.note, hint="call world.interrupt() first")
     if [card.pid for card in before.cards] != [card.pid for card in after.cards]:
         raise NotYet("some processes are new", hint="take `before` ahead of world.interrupt(), and `after` behind it")
     return f"{join_ranks(waiting)} waited on, and are free now: the same processes, generation {after.generation}."

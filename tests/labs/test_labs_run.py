@@ -8,6 +8,7 @@ the solutions, or without the last cell.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,12 +64,15 @@ def test_a_copy_without_its_fault_passes_nbval_and_not_the_record(run_lab: Runne
     assert shortcomings(run.record, ["swapped-order"]) == ("fault swapped-order did not fire",)
 
 
-def test_a_copy_without_solutions_fails_at_its_exercises_and_nowhere_else(run_lab: Runner) -> None:
-    notebook = read(FIRST)
-    exercises = tuple(cell["id"] for cell in notebook["cells"] if has_solution(cell))
-    run = run_lab(without_solutions(notebook), FIRST.stem, 2)
-    assert run.failed == exercises, run.output[-3000:]
-    assert run.record.open_checks == ("01/blame", "01/correct", "01/ring")
+@pytest.mark.parametrize("path", sorted(LABS.glob("[0-9]*.ipynb")), ids=lambda path: path.stem)
+def test_a_copy_without_solutions_fails_at_its_exercises_and_nowhere_else(path: Path, run_lab: Runner) -> None:
+    notebook = read(path)
+    exercises = [cell for cell in notebook["cells"] if has_solution(cell)]
+    run = run_lab(without_solutions(notebook), path.stem, min(notebook["metadata"]["labkit"]["ranks"]))
+    assert run.failed == tuple(cell["id"] for cell in exercises), run.output[-3000:]
+    asked = {name for cell in exercises for name in re.findall(r'lab\.check\("([^"]+)"', source_of(cell))}
+    assert asked
+    assert set(run.record.open_checks) == asked
     assert (run.alive, run.folders) == ((), ())
 
 
