@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import views
 from .errors import UsageError, join_ranks
+from .units import format_seconds
 
 if TYPE_CHECKING:
     from .driver.world import World
@@ -206,7 +207,7 @@ def start(
 
     ensure_loaded()
     with views.Progress(_publisher()) as progress:
-        return bring_up(
+        world = bring_up(
             ranks,
             backend,
             mode=mode,
@@ -216,6 +217,8 @@ def start(
             group_timeout_s=group_timeout_s,
             on_progress=progress.say,
         )
+        progress.done(f"{world.world_size} ranks are ready ({world.backend}, {format_seconds(world.started_in_s)})")
+        return world
 
 
 def _publisher() -> Any:

@@ -18,15 +18,36 @@ def esc(value: object) -> str:
 
 @functools.cache
 def styles() -> str:
-    """The style sheet, squeezed: a saved notebook carries it once per output."""
+    """The whole style sheet, squeezed."""
     css = resources.files("labkit.views").joinpath("static/labkit.css").read_text(encoding="utf-8")
     css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     return re.sub(r"\s*([{};:,>])\s*", r"\1", " ".join(css.split())).replace(";}", "}")
 
 
+@functools.cache
+def _rules() -> tuple[tuple[tuple[frozenset[str], ...], str], ...]:
+    """Each rule with what must occur for it to matter: one set of classes and elements per selector."""
+    found = []
+    for selectors, body in re.findall(r"([^{}]+)\{([^{}]*)\}", styles()):
+        needs = tuple(frozenset(_NAME.findall(_QUALIFIER.sub("", one))) - {"labkit"} for one in selectors.split(","))
+        found.append((needs, f"{selectors}{{{body}}}"))
+    return tuple(found)
+
+
+_NAME = re.compile(r"[a-z][\w-]*")
+_QUALIFIER = re.compile(r"\[[^]]*\]|::?[a-z-]+(?:\([^)]*\))?")
+
+
+def styles_for(body: str) -> str:
+    """The rules that a body has use for: a saved notebook carries them once per output."""
+    words = " ".join(re.findall(r'class="([^"]*)"', body)).split()
+    there = {*words, *re.findall(r"<([a-z]+)", body)}
+    return "".join(rule for needs, rule in _rules() if any(need <= there for need in needs))
+
+
 def frame(body: str) -> str:
     """A whole output: styles, and the body in the element they are scoped to."""
-    return f'<style>{styles()}</style><div class="labkit">{body}</div>'
+    return f'<style>{styles_for(body)}</style><div class="labkit">{body}</div>'
 
 
 def block(body: str, accent: str = "", head: str = "") -> str:

@@ -33,9 +33,9 @@ def figure(line: Timeline, title: str, remarks: list[str]) -> dict[str, Any]:
     rows = 1 + len(remarks)
     layout = {
         "title": {"text": f"{esc(title)}<br>{words}" if words else esc(title), "x": 0, "xref": "paper", "xanchor": "left",
-                  "y": 1, "yref": "paper", "yanchor": "bottom", "pad": {"b": 10}, "font": {"size": 15}},
+                  "y": 1, "yref": "paper", "yanchor": "bottom", "pad": {"b": 10 + 16 * len(remarks)}, "font": {"size": 15}},
         "barmode": "overlay", "hovermode": "closest", "font": {"color": _GREY, "size": 13},
-        "height": 120 + 24 * rows + 40 * line.world_size, "margin": {"l": 70, "r": 20, "t": 20 + 22 * rows, "b": 84},
+        "height": 128 + 30 * rows + 40 * line.world_size, "margin": {"l": 70, "r": 20, "t": 24 + 30 * rows, "b": 84},
         "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
         "xaxis": {"title": {"text": f"{name} since the first call", "standoff": 8},
                   "range": [0, line.span_s * factor * 1.01 or 1], "gridcolor": _GRID,
