@@ -27,6 +27,7 @@ def test_live_cards_timeline_and_the_interrupt_button(open_notebook: Callable[..
 
     sources = ("import labkit\nworld = labkit.start(ranks=4)", WATCH, BUSY, TIMELINE, HANG, "world.status()", "world.stop()")
     page = open_notebook("live.ipynb", cells(*sources))
+    page.theme("Light")
     for number in range(4):
         page.run_cell(number)
     cards = page.output(1).locator(".lk-live .lk-card")

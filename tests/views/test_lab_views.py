@@ -1,0 +1,89 @@
+"""Lab records, script runs and the doctor's report: short texts, and HTML that says the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from labkit.doctor.records import CheckResult, DoctorReport
+from labkit.driver.scripts import ScriptRun
+from labkit.exercises.primes import Roll
+from labkit.labrecord import CheckSeen, Guess, LabRecord, OpSeen
+from labkit.views import to_html, to_text
+
+
+def body(record: Any) -> str:
+    return to_html(record).partition("</style>")[2]
+
+
+def test_checks_and_guesses() -> None:
+    assert to_text(CheckSeen("01/sum", True, "77 on every rank.")) == "✓ 01/sum: 77 on every rank."
+    html = body(CheckSeen("01/sum", False, "rank 2 has <5>", num_tries=3))
+    assert "✗ rank 2 has &lt;5&gt;" in html
+    assert "at try 3" in html
+    assert to_text(Guess("01/sum", 77)) == "01/sum: you say 77. Now look."
+    assert "You say 77." in body(Guess("01/sum", 77))
+
+
+def test_a_roll() -> None:
+    roll = Roll(2, ((0, ("the sum of ranks 0 and 1",)), (1, ("the sum of rank 1",))))
+    assert to_text(roll) == "rank 0: the sum of ranks 0 and 1\nrank 1: the sum of rank 1"
+    assert "<dt>rank 1</dt><dd>the sum of rank 1</dd>" in body(roll)
+
+
+def test_a_lab_record_says_what_is_open(samples: Any) -> None:
+    record = LabRecord(
+        "01-ring", True, world_size=2, pids={"0": (1,), "1": (2,)}, num_cells=3, collectives=(OpSeen("all_reduce", 4, (0, 1)),),
+        checks=(CheckSeen("01/sum", True, "77"),),
+        open_checks=("01/ring",), faults=(samples.injection(fired=1, verdict="LK002"),),
+        recoveries=(samples.recovery(),),
+    )  # fmt: skip
+    html = body(record)
+    for words in (
+        "01-ring: 1 of 2 checks passed",
+        "01/ring",
+        "2 processes, 4 calls, 3 rank cells",
+        "fired, named LK002",
+        "83 ms",
+    ):
+        assert words in html
+    assert html.startswith('<div class="labkit"><section class="lk-block lk-wait">')
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(0, "✓ ended with exit code 0"), (1, "✗ ended with exit code 1"), (None, "✗ did not end")]
+)
+def test_a_script_run(code: int | None, words: str) -> None:
+    run = ScriptRun("cell_5.py", "import torch", 2, "x", code, {"0": (77.0, 1.5), "1": (77.0, 1.5)}, "boom", 2.0)
+    assert words in body(run)
+    assert ("boom" in body(run)) == (code != 0)
+    text = to_text(run)
+    assert text.splitlines()[0] == "torchrun --standalone --nproc-per-node 2 cell_5.py"
+    assert "rank 1  77  1.5" in text
+
+
+def test_the_doctor() -> None:
+    results = (
+        CheckResult("torch", "PyTorch", "ok", "2.15"),
+        CheckResult("shm", "Shared memory", "warn", "64 MiB", "give the container --shm-size=1g"),
+    )
+    report = DoctorReport(results, ranks=4, elapsed_s=2.0)
+    assert to_text(report) == (
+        "ok    PyTorch        2.15\n"
+        "WARN  Shared memory  64 MiB\n"
+        "                     -> give the container --shm-size=1g\n"
+        "Ready for 4 ranks, with 1 warning. (2.00 s)"
+    )
+    html = body(report)
+    assert html.count("<tr data-status") == 2
+    assert "! WARN" in html
+    bad = DoctorReport((CheckResult("shm", "Shared memory", "fail", "none"),), ranks=1)
+    assert "1 thing will not work for 1 rank" in to_text(bad)
+    assert "✗ FAIL" in body(results[1].__class__("x", "y", "fail", "z"))
+
+
+def test_every_output_carries_only_what_it_uses(samples: Any) -> None:
+    assert len(to_html(CheckSeen("01/sum", True, "77"))) < 1_000
+    assert ".lk-cards" not in to_html(samples.verdict())
+    assert ".lk-cards" in to_html(samples.status())
