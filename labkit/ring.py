@@ -22,6 +22,7 @@ _HEADER = struct.Struct("<8sIIIIiddIIII")  # magic pid rank generation cell acti
 # state seq op group members shape dtype root reduce bytes async file line function cell pad issued returned index
 _BODY = struct.Struct("<IIIIIIIiIQIIIIIIddQ")
 _RETURNED_AT = 8 + struct.calcsize("<IIIIIIIiIQIIIIIId")
+_INDEX, _STATE, _TIME, _BEAT = (struct.Struct(form) for form in ("<Q", "<I", "<d", "<dI"))
 _BEAT_AT = struct.calcsize("<8sIIIIid")
 _MAGIC = b"LABKIT1\0"
 _RING_AT = 128
@@ -53,6 +54,7 @@ class RingWriter:
             os.close(fd)
         self._rank, self._pid = rank, pid
         self._strings: dict[str, int] = {}
+        self._tuples: dict[tuple[str, tuple[int, ...]], int] = {}
         self._end = _STRINGS_AT + 2  # id 0 is the empty string
         self.generation = self.cell = self.activity = self._count = self.fired = 0
         self.cell_started_s = self.beat_s = 0.0
@@ -81,33 +83,32 @@ class RingWriter:
         self._count += 1
         self._write(slot, call)
         self.beat_s = call.issued_s
-        self._header()
+        _BEAT.pack_into(self._map, _BEAT_AT, call.issued_s, self._count)
         return slot
 
     def clear(self) -> None:
         """Forget all calls: a new generation counts from 1 again."""
         for slot in range(SLOTS):
-            struct.pack_into("<Q", self._map, _RING_AT + slot * _SLOT_BYTES, 0)
+            _INDEX.pack_into(self._map, _RING_AT + slot * _SLOT_BYTES, 0)
         self._count = 0
         self._header()
 
     def finish(self, slot: int, index: int, state: str, now_s: float) -> None:
         """Mark a call as done, failed, refused or invalid, if its slot has not been reused."""
         at = _RING_AT + slot * _SLOT_BYTES
-        if struct.unpack_from("<Q", self._map, at)[0] != index:
+        if _INDEX.unpack_from(self._map, at)[0] != index:
             return
-        struct.pack_into("<I", self._map, at + 8, _STATES.index(state))
-        struct.pack_into("<d", self._map, at + _RETURNED_AT, now_s)
+        _STATE.pack_into(self._map, at + 8, _STATES.index(state))
+        _TIME.pack_into(self._map, at + _RETURNED_AT, now_s)
         self.beat_s = now_s
-        struct.pack_into("<d", self._map, _BEAT_AT, now_s)
+        _TIME.pack_into(self._map, _BEAT_AT, now_s)
 
     def _write(self, slot: int, call: Call) -> None:
         site = call.site
-        shape = call.shape if len(call.shape) <= 6 else call.shape[:6]
-        text = self._intern("x".join(map(str, shape)))
-        members = self._intern(",".join(map(str, call.group_ranks)))
+        text = self._intern_tuple("x", call.shape)
+        members = self._intern_tuple(",", call.group_ranks)
         at = _RING_AT + slot * _SLOT_BYTES
-        struct.pack_into("<Q", self._map, at, 0)
+        _INDEX.pack_into(self._map, at, 0)
         _BODY.pack_into(
             self._map, at + 8, _STATES.index(call.state), call.seq, self._intern(call.op),
             self._intern(call.group), members, text, self._intern(call.dtype), call.root,
@@ -116,7 +117,16 @@ class RingWriter:
             self._intern(site.function) if site else 0, call.cell, 0, call.issued_s, call.returned_s,
             call.index,
         )  # fmt: skip
-        struct.pack_into("<Q", self._map, at, call.index)
+        _INDEX.pack_into(self._map, at, call.index)
+
+    def _intern_tuple(self, between: str, numbers: tuple[int, ...]) -> int:
+        found = self._tuples.get((between, numbers))
+        if found is None:
+            shown = numbers if between == "," else numbers[:6]
+            found = self._intern(between.join(map(str, shown)))
+            if len(self._tuples) < 4096:
+                self._tuples[between, numbers] = found
+        return found
 
     def _intern(self, text: str) -> int:
         if not text:

@@ -7,9 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from ..errors import DeadlineExceeded, RankError, join_ranks
+from ..errors import DeadlineExceeded, RankError, StartError, join_ranks
 from ..ring import read_ring
 from .feed import Feed, Seat
 from .ipp import IppTransport
@@ -49,18 +50,19 @@ class Cluster:
     # ---- up
     def start(self, mode: str, say: Callable[[str], None] = lambda text: None) -> None:
         """Controller, store and ranks, and the first generation; `say` hears what is going on."""
-        say("starting the controller, and importing torch once for all ranks")
-        self._start_controller()
-        say(f"starting {self.world_size} ranks")
-        self.start_ranks(range(self.world_size))
+        say(f"importing torch, and starting a controller and {self.world_size} ranks")
+        self._start_all()
         say("the ranks form their first group")
         self.form(mode)
 
-    def _start_controller(self) -> None:
+    def _start_all(self) -> None:
+        """Everything at once: engines wait for their controller by themselves."""
         self._controller = self.launcher.controller(lambda status: self._lost("controller", status))
+        self._launch(range(self.world_size))
+        self._start_store()
         self.transport = IppTransport(self.folder.path, COME_UP_TIMEOUT_S)
         self.feed = Feed(self.folder.path, self.seats, self.transport)
-        self._start_store()
+        self._await(range(self.world_size))
 
     def _start_store(self) -> None:
         pid, port = self.launcher.store(lambda status: self._lost("store", status))
@@ -68,6 +70,10 @@ class Cluster:
 
     def start_ranks(self, ranks: Sequence[int] | range) -> None:
         """Start these ranks and wait until they can be reached."""
+        self._launch(ranks)
+        self._await(ranks)
+
+    def _launch(self, ranks: Sequence[int] | range) -> None:
         for rank in ranks:
             seat = self.seats[rank]
             seat.exit_code = None
@@ -79,7 +85,26 @@ class Cluster:
             # the exit may be told before `pid` is known here, so the seat is told apart by a token
             seat.token = token = object()
             seat.pid = self.launcher.rank(rank, env, partial(self._rank_ended, rank, token))
-        self.transport.wait_for_ranks(list(ranks), COME_UP_TIMEOUT_S)
+
+    def _await(self, ranks: Sequence[int] | range) -> None:
+        """Wait until ranks can be reached; StartError with its last words for one that ends instead."""
+        end = time.monotonic() + COME_UP_TIMEOUT_S
+        while True:
+            try:
+                self.transport.wait_for_ranks(list(ranks), 0.5)
+            except DeadlineExceeded:
+                ended = [rank for rank in ranks if self.seats[rank].exit_code is not None]
+                if ended:
+                    words = last_line(Path(self.folder.log(f"rank-{ended[0]}")))
+                    raise StartError(
+                        f"{join_ranks(ended)} ended while starting: {words or 'without a word'}",
+                        hint="`labkit doctor`",
+                        ranks=ended,
+                    ) from None
+                if time.monotonic() > end:
+                    raise
+            else:
+                return
 
     def form(self, mode: str) -> float:
         """Form the next generation on all ranks; the value of the check all-reduce. RankError if it fails."""
@@ -154,8 +179,7 @@ class Cluster:
         self._end_all()
         for name in ("client", "engine"):
             (self.folder.path / "security" / f"ipcontroller-{name}.json").unlink(missing_ok=True)
-        self._start_controller()
-        self.start_ranks(range(self.world_size))
+        self._start_all()
 
     def _end_all(self) -> None:
         self._stopping = True
@@ -176,6 +200,15 @@ class Cluster:
         self._end_all()
         self.launcher.close()
         self.folder.remove()
+
+
+def last_line(log: Path) -> str:
+    """The last line that is not empty of a process's output, "" if there is none."""
+    try:
+        lines = log.read_text(errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
 
 
 def seat_environment(rank: int, world_size: int, backend: str) -> dict[str, str]:

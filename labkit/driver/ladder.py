@@ -32,7 +32,7 @@ from .transport import Pending
 if TYPE_CHECKING:
     from .cluster import Cluster
 
-PROBE_S = 0.2
+PROBE_S = 0.15
 PROBE_TIMES = 6.0  # a mute rank is one that takes this many times longer than the slowest that answered
 PROBE_MOST_S = 1.5
 RELEASE_TIMES = 12.0

@@ -22,9 +22,9 @@ CONTROLLER_ARGUMENTS = (
     "--ip=127.0.0.1",
     "--location=127.0.0.1",
     # a registration is complete after up to two heartbeats, 6 s with the default period
-    "--HeartMonitor.period=100",
+    "--HeartMonitor.period=30",
     # a stopped rank must not be unregistered for good; we learn of a death from its exit
-    "--HeartMonitor.max_heartmonitor_misses=36000",
+    "--HeartMonitor.max_heartmonitor_misses=120000",
     "--nodb",
     "--TaskScheduler.scheme_name=none",
     "--IPController.use_threads=True",

@@ -115,7 +115,7 @@ class World:
         counts = self._cluster.feed.beats()
         self._turn += 1
         pendings = [self._send(rank, "cell", {"code": code, "cell": self.cell}, on_output=on_output) for rank in targets]
-        watch = cells.Watch(self._cluster.feed.beats, self.diagnose, limit)
+        watch = cells.Watch(self._cluster.feed.beats, self.diagnose, limit, notice=on_notice)
         recovery = None
         try:
             diagnosis = cells.run(pendings, watch)

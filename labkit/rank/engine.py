@@ -6,9 +6,12 @@ in a fork, with torch imported already. Rank, device and folder come from the en
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from ..launching import engine_arguments
 
@@ -17,7 +20,25 @@ def run(arguments: Sequence[str]) -> None:
     """Be an engine until told to stop."""
     from ipyparallel.engine.app import IPEngine
 
+    await_controller(Path(os.environ["LABKIT_RUN_DIR"]))
     IPEngine.launch_instance(list(arguments))
+
+
+def await_controller(folder: Path, timeout_s: float = 60.0) -> None:
+    """Wait until the controller's file for engines is there and whole: engines may be started beside it.
+
+    The engine app itself looks ten times a second and takes a half-written file for a broken one.
+    """
+    file = folder / "security" / "ipcontroller-engine.json"
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        try:
+            json.loads(file.read_text())
+        except (OSError, ValueError):
+            time.sleep(0.003)
+        else:
+            return
+    sys.exit(f"labkit.rank.engine: no controller in {timeout_s:g} s")
 
 
 def main() -> None:

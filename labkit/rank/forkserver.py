@@ -50,9 +50,13 @@ class _Server:
         self.ready = False
 
     def serve(self) -> None:
+        gc.disable()  # imports make only what stays, and a third of their time went into looking for garbage
+        # every engine would import debugpy, a quarter of a second, for a debugger that ranks do not have
+        sys.modules["debugpy"] = None  # type: ignore[assignment]
         import ipyparallel.controller.app
         import ipyparallel.engine.app  # noqa: F401
 
+        del sys.modules["debugpy"]  # a learner may import it
         self.say(ready="controller")
         alive = self.step(0.0)  # the controller can start while torch is being imported
         self.import_torch()
@@ -76,6 +80,7 @@ class _Server:
         from . import boot  # noqa: F401
 
         torch.set_num_threads(1)  # a fork must find no thread pool
+        gc.enable()
         gc.collect()
         gc.freeze()
 
@@ -140,6 +145,7 @@ class _Server:
     def become(self, request: dict[str, Any], writer: int) -> None:
         """The child's side of the fork; never returns."""
         status = 1
+        gc.enable()
         try:
             self.detach(request)
             if request["kind"] == "store":

@@ -16,6 +16,7 @@ from ..wire import TensorSample
 
 LIMIT = 64
 _KEPT = 64
+_TAKEN_IN_A_CELL = 64  # a loop of thousands of calls is not looked at call by call
 
 
 def stride_of(num_elements: int, limit: int) -> int:
@@ -32,6 +33,11 @@ class BeforeSamples:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[int, int], tuple[str, torch.Tensor]] = OrderedDict()
+        self._taken = 0
+
+    def begin_cell(self) -> None:
+        """Samples are taken of a cell's first calls only."""
+        self._taken = 0
 
     def take(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Copy a few elements of a call's tensor; does nothing for calls without one."""
@@ -40,6 +46,10 @@ class BeforeSamples:
             return
         count = value.numel()
         key = (value.data_ptr(), count)
+        self._taken += 1
+        if self._taken > _TAKEN_IN_A_CELL:
+            self._kept.pop(key, None)  # no picture rather than an old one
+            return
         flat = value.detach().view(-1)
         self._kept[key] = (op, (flat[:: stride_of(count, LIMIT)] if count > LIMIT else flat).clone())
         if len(self._kept) > _KEPT:

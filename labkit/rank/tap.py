@@ -175,17 +175,19 @@ class Tap:
         if 0 <= root < len(ranks):
             root = ranks[root]
         first = tensors[0] if tensors else None
+        context = self.context
         # dist.send and dist.recv wait, though the process group is asked for an asynchronous operation
         is_async = seen.async_op and not (here is not None and here.name in _P2P)
-        call = Call(
+        call = object.__new__(Call)  # its own __init__ sets eighteen frozen fields one by one, before every collective
+        call.__dict__.update(
             index=self._index, seq=seq, op=op, group=group, group_ranks=ranks,
             shape=tuple(first.shape) if first is not None else (),
-            dtype=str(first.dtype)[6:] if first is not None else "",
-            num_bytes=sum(t.numel() * t.element_size() for t in tensors),
+            dtype=_dtype_name(first.dtype) if first is not None else "",
+            num_bytes=sum([t.numel() * t.element_size() for t in tensors]),
             reduce_op=here.reduce_op if here else "", root=root, async_op=is_async,
-            site=here.site if here else find_site(), cell=self.context.cell, issued_s=time.monotonic(),
+            site=here.site if here else find_site(), cell=context.cell, issued_s=time.monotonic(),
         )  # fmt: skip
-        slot = self.context.ring.issue(call)
+        slot = context.ring.issue(call)
         if here is not None and not is_async:
             here.issued.append((slot, call.index))
         if self.contract is not None and seq:
@@ -238,6 +240,7 @@ class Tap:
     def begin_cell(self) -> None:
         """Calls are numbered from 1 in each cell."""
         self._number_in_cell = 0
+        self.samples.begin_cell()
 
     def end_cell(self) -> None:
         """Let held-back calls go, and take note of what has completed."""
@@ -268,6 +271,11 @@ _HOOK_ID = 4711
 def _op_name(name: Any) -> str:
     text = str(name).rsplit(".", 1)[-1]
     return _OP_NAMES.get(text, text.lower())
+
+
+@functools.cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype)[6:]
 
 
 def _reduce_op(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
