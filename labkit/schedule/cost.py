@@ -1,8 +1,9 @@
 """What a schedule costs: alpha per message, beta per byte, gamma per byte reduced.
 
 A rank has one port that sends and receives at the same time. A step lasts until its busiest rank is through, and steps
-follow one another. So the price is the schedule's own counts, times three numbers of the machine. The closed forms are
-held against the counts by the tests, and serve any number of ranks at once.
+follow one another. So the price is the schedule's own counts, times three numbers of the machine. (The busiest rank by
+messages, by bytes and by bytes reduced is looked for separately: in all that is here it is the same one.) The closed
+forms are held against the counts by the tests, and serve any number of ranks at once.
 
 What it leaves out: congestion (many pairs on one wire), overlap of steps, and ranks that come late.
 """
@@ -13,6 +14,7 @@ import math
 from typing import Any
 
 from ..plain import record
+from ..registry import unknown
 from ..units import algbw_gb_per_s, format_bytes, format_seconds
 from .algorithm import ALGORITHMS, Algorithm, Path, algorithms_for
 from .bandwidth import busbw_factor
@@ -113,7 +115,12 @@ def crossover(one: str, other: str, world_size: int, link: Link, **params: Any) 
     >>> round(crossover("recursive-doubling", "ring", 8, Link.of(latency_us=5, gb_per_s=10)))
     440000
     """
-    paths = [_path(ALGORITHMS[name], world_size, params) for name in (one, other)]
+    algorithms = [ALGORITHMS[name] for name in (one, other)]
+    known = {key for each in algorithms for key in each.params}
+    for key in params:
+        if key not in known:
+            raise unknown(f"parameter of {one} or {other}", key, known)
+    paths = [_path(algorithm, world_size, params) for algorithm in algorithms]
     messages = paths[0].messages - paths[1].messages
     slopes = [float(path.fraction) * link.beta_s_per_byte + float(path.reduced) * link.gamma_s_per_byte for path in paths]
     if slopes[0] == slopes[1] or messages == 0:

@@ -16,7 +16,7 @@ from ..errors import join_ranks
 from .model import Schedule
 
 Cells = NDArray[np.int64]  # rank * num_chunks + chunk
-EXACT_BYTES = 1 << 26  # beyond this, exact sets would be the largest thing in memory
+EXACT = 128  # ranks; in larger worlds exact sets would be the largest thing in memory
 
 
 class Holdings(Protocol):
@@ -137,6 +137,4 @@ class Tags(_Base):
 
 def holdings(schedule: Schedule) -> Holdings:
     """Exact sets where they are small, tags elsewhere."""
-    words = -(-schedule.world_size // 64)
-    exact = schedule.world_size * schedule.num_chunks * words * 8 <= EXACT_BYTES
-    return Origins(schedule) if exact else Tags(schedule)
+    return Origins(schedule) if schedule.world_size <= EXACT else Tags(schedule)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import UsageError
 from ..plain import record
+from ..registry import unknown
 from .collective import Collective, Ranges, collective
 from .layout import Layout
 
@@ -91,7 +92,7 @@ def make_step(
     return Step(sender, receiver, low, high, adds, phase, send)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Schedule:
     """One algorithm for one world: who sends which chunk to whom in which step.
 
@@ -104,13 +105,15 @@ class Schedule:
     collective: str
     world_size: int
     num_chunks: int
-    build: Callable[[], Iterable[Step]] = field(repr=False, compare=False)
+    build: Callable[[], Iterable[Step]] = field(repr=False)
     root: int = 0
     params: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_world_size(self.world_size)
         self.promise.check_chunks(self.world_size, self.num_chunks)
+        if not 0 <= self.root < self.world_size:
+            raise UsageError(f"no rank {self.root} to be the root", hint=f"ranks are 0 to {self.world_size - 1}")
 
     @property
     def promise(self) -> Collective:
@@ -158,10 +161,15 @@ def from_steps(
     name: str, collective: str, world_size: int, num_chunks: int, steps: Sequence[Sequence[Transfer]], root: int = 0
 ) -> Schedule:
     """A schedule written out by hand, a list of transfers per step; UsageError for ranks and chunks that do not exist."""
-    made = [_step_of(transfers) for transfers in steps if transfers]
-    for index, step in enumerate(made):
+    return from_arrays(name, collective, world_size, num_chunks, [_step_of(transfers) for transfers in steps if transfers], root)
+
+
+def from_arrays(name: str, collective: str, world_size: int, num_chunks: int, steps: Sequence[Step], root: int = 0) -> Schedule:
+    """A schedule of steps that are there already; checked like `from_steps`."""
+    schedule = Schedule(name, collective, world_size, num_chunks, lambda: steps, root)
+    for index, step in enumerate(steps):
         _check_step(step, index, world_size, num_chunks)
-    return Schedule(name, collective, world_size, num_chunks, lambda: made, root)
+    return schedule
 
 
 def compose(first: Schedule, second: Schedule, name: str = "", collective: str = "all_reduce") -> Schedule:
@@ -184,6 +192,8 @@ def _step_of(transfers: Sequence[Transfer]) -> Step:
 
 
 def _check_step(step: Step, index: int, world_size: int, num_chunks: int) -> None:
+    if step.send not in SENDS:
+        raise unknown("kind of sending", step.send, SENDS)
     for each in step.transfers():
         if not (0 <= each.src < world_size and 0 <= each.dst < world_size and each.src != each.dst):
             raise UsageError(

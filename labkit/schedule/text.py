@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from ..errors import UsageError
-from .model import Schedule, Step, make_step
+from .model import Schedule, Step, from_arrays, make_step
 
 FEW = 8  # transfers that are spelt out in a sentence
 
@@ -46,7 +46,7 @@ def from_text(text: str) -> Schedule:
     if head is None:
         raise UsageError("no schedule in this text", hint="the first line is like 'ring: all_reduce ranks=4 chunks=4 root=0'")
     steps = [_parse_step(line.strip()) for line in lines[1:]]
-    return Schedule(head["name"], head["collective"], int(head["ranks"]), int(head["chunks"]), lambda: steps, int(head["root"]))
+    return from_arrays(head["name"], head["collective"], int(head["ranks"]), int(head["chunks"]), steps, int(head["root"]))
 
 
 def _parse_step(line: str) -> Step:
@@ -79,14 +79,14 @@ def explain_step(schedule: Schedule, step: Step, index: int, num_steps: int) -> 
 def _pattern(schedule: Schedule, step: Step) -> str:
     size = schedule.world_size
     what, then = _what(schedule, step), _then(step)
+    pairs = set(zip(step.src.tolist(), step.dst.tolist(), strict=True))
+    if size > 2 and len(pairs) > 1 and all((dst, src) in pairs for src, dst in pairs):
+        return f"{len(pairs) // 2} {'pair' if len(pairs) == 2 else 'pairs'} of ranks exchange {what}; each {then}"
     if len(step) == size and len(set(step.src.tolist())) == size:
         away = np.unique((step.dst - step.src) % size)
         if len(away) == 1:
             where = "on its right" if away[0] == 1 else f"{away[0]} places on"
             return f"every rank sends {what} to the rank {where}, which {then}"
-    pairs = set(zip(step.src.tolist(), step.dst.tolist(), strict=True))
-    if len(pairs) > 1 and all((dst, src) in pairs for src, dst in pairs):
-        return f"{len(pairs) // 2} {'pair' if len(pairs) == 2 else 'pairs'} of ranks exchange {what}; each {then}"
     senders = len(set(step.src.tolist()))
     if len(step) == 1:
         return f"one rank sends {what}, and the receiver {then}"

@@ -6,13 +6,13 @@ import numpy as np
 
 from ..errors import UsageError
 from ..plain import record
-from .holdings import Holdings, Origins
+from .holdings import EXACT, Holdings, Origins
 from .load import Load
 from .model import Schedule, Step, Transfer
 from .simulate import Problem, simulate
 from .text import explain_step
 
-LARGEST = 128  # ranks; a larger world is a blur, and its sets would be most of the record
+LARGEST = EXACT  # ranks; a larger world is a blur
 
 
 @record

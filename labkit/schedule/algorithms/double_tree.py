@@ -105,7 +105,7 @@ declare(
         ),
         formulas=Formulas(
             "2⌈lg p⌉ + k - 1",
-            "2n (inner 1.5n + leaf 0.5n), the roots less",
+            "up to 2n (inner 1.5n + leaf 0.5n)",
             "about (2 lg p + k - 1)(4α + 2n/k β); as latencies overlap, about 2 lg p α + 2nβ",
         ),
         build=build,

@@ -63,7 +63,7 @@ declare(
             "Partners exchange all they have: one piece next door, two pieces 2 away, four pieces 4 away. The bytes of the "
             "ring, in lg p steps. The last step moves half of everything across the middle of the network."
         ),
-        formulas=Formulas("lg p; else ⌊lg p⌋ + 2", "n(p - 1)/p; else up to n more", "lg p α + n(p - 1)/p β"),
+        formulas=Formulas("lg p; else ⌊lg p⌋ + 2", "n(p - 1)/p; else up to about 2n", "lg p α + n(p - 1)/p β"),
         build=build,
         steps=num_steps,
         share=share,

@@ -63,7 +63,7 @@ declare(
             "Each rank needs one piece of the sum only, so each exchange can throw half of the rest away: n/2 bytes to a "
             "partner half a world off, then n/4, and so on. The bytes of the ring, in lg p steps."
         ),
-        formulas=Formulas("lg p; else ⌊lg p⌋ + 2", "n(p - 1)/p; else up to n more", "lg p α + n(p - 1)/p (β + γ)"),
+        formulas=Formulas("lg p; else ⌊lg p⌋ + 2", "n(p - 1)/p; else the folded ranks n", "lg p α + n(p - 1)/p (β + γ)"),
         build=build,
         steps=num_steps,
         share=share,
