@@ -13,6 +13,7 @@ import os
 import re
 import resource
 import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -21,7 +22,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,6 @@ class Engine:
     """buildah and podman with a storage of their own, so that nothing of the machine's is touched."""
 
     store: Path
-    started: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.store.mkdir(parents=True, exist_ok=True)
@@ -155,6 +155,9 @@ class Engine:
     def has(self, image: str) -> bool:
         return self.call("podman", "image", "exists", image, check=False).returncode == 0
 
+    def identity(self, image: str) -> str:
+        return self.call("podman", "image", "inspect", "--format={{.Id}}", image, check=False).stdout.strip()
+
     def base(self) -> str:
         """An image of Debian's Python, made once from Debian's packages."""
         name = f"localhost/labkit-base:{SUITE}-{hashlib.sha256(PACKAGES.encode()).hexdigest()[:8]}"
@@ -175,8 +178,8 @@ class Engine:
 
     def build(self, base: str) -> str:
         """The image, from the Dockerfile as it is. What lies around the build is mounted, and stays out of the image."""
-        name = "localhost/labkit:test"
-        if not self.has(name):
+        name, install = "localhost/labkit:test", "localhost/labkit-install:test"
+        if not self.has(install):
             free = shutil.disk_usage(self.store).free
             if free < NEEDED_BYTES:
                 pytest.skip(f"the first build needs {NEEDED_BYTES / 1e9:.0f} GB of disk, {free / 1e9:.0f} GB are free")
@@ -185,11 +188,14 @@ class Engine:
         Path(cache).mkdir(parents=True, exist_ok=True)
         mounts = [f"--volume={path}:{path}:ro" for path in ("/etc/ssl/certs", "/etc/pip.conf") if Path(path).exists()]
         mounts += [f"--volume={self.store}/uv.toml:/etc/uv/uv.toml:ro", f"--volume={cache}:/var/cache/uv"]
-        common = ["bud", "--pull-never", "--format=docker", "--layers", *mounts]
-        common += [f"--build-arg=BASE_IMAGE={base}", "--file=docker/Dockerfile"]
-        # The first stage gets a name, so that the pruning of what older builds left keeps it for the next one.
-        self.call("buildah", *common, "--target=install", "--tag=localhost/labkit-install:test", ".", timeout_s=3000)
-        self.call("buildah", *common, f"--tag={name}", ".", timeout_s=3000)
+        bud = ["bud", "--pull-never", "--format=docker", "--layers", f"--build-arg=BASE_IMAGE={base}", "--file=docker/Dockerfile"]
+        # The first stage alone needs what is mounted. It gets a name, so that pruning keeps it for the next build.
+        before = self.identity(install)
+        self.call("buildah", *bud, *mounts, "--target=install", f"--tag={install}", ".", timeout_s=3000)
+        if before != self.identity(install):
+            self.call("buildah", "rmi", "--force", name, check=False)  # it can't be used again, and is big
+            self.call("buildah", "rmi", "--prune")
+        self.call("buildah", *bud, f"--tag={name}", ".", timeout_s=3000)
         self.call("buildah", "rmi", "--prune")
         return name
 
@@ -270,7 +276,7 @@ class Yard:
         merged = {**service["environment"], RUN_MARK: os.environ.get(RUN_MARK, ""), **environment}
         service["environment"] = {name: value for name, value in merged.items() if value is not None}
         name = f"labkit-test-{os.getpid()}-{secrets.token_hex(3)}"
-        options = [*podman_options(service, volume), "--detach", f"--name={name}", "--no-healthcheck"]
+        options = [*podman_options(service, volume), "--detach", f"--name={name}", "--health-interval=disable"]
         try:
             self.engine.podman("run", *options, self.image)
             yield Box(self.engine, name, port, token)
@@ -287,16 +293,33 @@ class Yard:
             self.engine.podman("volume", "rm", "--force", name)
 
 
+def firewall() -> set[tuple[str, ...]]:
+    """The rules and chains of podman's network, each as the words that would make it."""
+    found = set()
+    for table in ("filter", "nat"):
+        done = subprocess.run(["iptables", "--table", table, "--list-rules"], check=True, capture_output=True, text=True)
+        found |= {(table, *shlex.split(line)) for line in done.stdout.splitlines() if "NETAVARK" in line}
+    return found
+
+
+def restore_firewall(before: set[tuple[str, ...]]) -> None:
+    """podman leaves its empty chains behind; rules first, then the chains that they led to."""
+    for table, what, *words in sorted(firewall() - before, key=lambda rule: rule[1] == "-N"):
+        undo = {"-A": "-D", "-N": "-X"}[what]
+        subprocess.run(["iptables", "--table", table, undo, *words], check=True)
+
+
 @pytest.fixture(scope="session")
 def yard() -> Iterator[Yard]:
     """The image, built; afterwards no container, volume, network or interface may be left."""
     engine = Engine(STORE)
-    interfaces = set(os.listdir("/sys/class/net"))
+    interfaces, rules = set(os.listdir("/sys/class/net")), firewall()
     base = engine.base()
     yield Yard(engine, base, engine.build(base))
     assert engine.podman("ps", "--all", "--quiet") == ""
     assert engine.podman("volume", "ls", "--quiet") == ""
     assert engine.podman("network", "ls", "--format", "{{.Name}}") == "podman"  # its own, which is only a name
+    restore_firewall(rules)
     assert set(os.listdir("/sys/class/net")) <= interfaces
 
 

@@ -68,7 +68,7 @@ def home(yard: Any) -> Iterator[str]:
 def box(yard: Any, home: str) -> Iterator[Any]:
     """A container that the tests look at and leave as it is."""
     with yard.run(home) as running:
-        running.wait()
+        print(f"JupyterLab answered after {running.wait():.1f} s")
         yield running
 
 
@@ -88,26 +88,37 @@ def test_compose_files_fit_the_schema_of_compose(validator: Path, tmp_path: Path
 def test_the_image_is_for_an_ordinary_user_and_holds_no_secret(yard: Any) -> None:
     [image] = json.loads(yard.engine.podman("image", "inspect", yard.image))
     assert image["Config"]["User"] == "1000:1000"
-    assert image["HealthCheck"]["Test"] == ["CMD", "labkit", "doctor"]
+    assert image["Healthcheck"]["Test"] == ["CMD", "labkit", "doctor"]
     variables = {entry.partition("=")[0] for entry in image["Config"]["Env"]}
     assert variables == {"PATH", "HOME", "LANG", "JUPYTER_PREFER_ENV_PATH"}
     print(f"the image has {image['Size'] / 1e9:.2f} GB")
 
 
-def etc(yard: Any, image: str) -> dict[str, str]:
-    """Each file below /etc, with its checksum; and the mount points of the build, wherever they are."""
-    script = "find /etc /var/cache /usr/local -type f -exec sha256sum {} +; ls -d /etc/uv /var/cache/uv /opt/labkit/.tools 2>&1"
+def outside_of_ours(yard: Any, image: str) -> dict[str, str]:
+    """Each file that is neither labkit's nor the system's, with its checksum; an engine writes the excluded ones at start."""
+    script = "find / -xdev -type f ! -path '/opt/*' ! -path '/usr/[!l]*' ! -path '/usr/lib/*' ! -path '/proc/*' ! -path '/dev/*'"
+    script += " ! -path /etc/hosts ! -path /etc/hostname ! -path /etc/resolv.conf ! -path '/run/.container*' -exec sha256sum {} +"
     options = ["--rm", "--user=0", "--no-healthcheck", "--network=none", "--entrypoint=/bin/sh"]
-    lines = yard.engine.podman("run", *options, image, "-c", f"{script}; true").splitlines()
-    return {words[1]: words[0] for line in lines if re.fullmatch(r"[0-9a-f]{64}", (words := line.split(None, 1))[0])}
+    lines = yard.engine.podman("run", *options, image, "-c", script).splitlines()
+    return {path: checksum for checksum, path in (line.split(None, 1) for line in lines)}
 
 
 def test_what_the_build_was_given_is_not_in_the_image(yard: Any) -> None:
-    before, after = etc(yard, yard.base), etc(yard, yard.image)
+    before, after = outside_of_ours(yard, yard.base), outside_of_ours(yard, yard.image)
     changed = {path for path in after if before.get(path) != after[path]}
     accounts = {f"/etc/{name}{end}" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid") for end in ("", "-")}
-    assert changed <= accounts
+    logs = {f"/var/log/{name}" for name in ("lastlog", "faillog")}
+    home = {path for path in after if path.startswith("/home/lab/.")}
+    assert changed <= accounts | logs | home
+    assert {path.rpartition("/")[2] for path in home} <= {".bashrc", ".profile", ".bash_logout"}
     assert len(after) > 100
+
+
+def test_the_image_holds_what_runs_and_no_more(yard: Any) -> None:
+    script = "ls -A /opt/labkit; ls .venv/bin | grep -E '^(mypy|ruff|playwright|uv|pip)$'; true"
+    options = ["--rm", "--no-healthcheck", "--network=none", "--workdir=/opt/labkit"]
+    found = yard.engine.podman("run", *options, yard.image, "sh", "-c", script).split()
+    assert sorted(found) == [".venv", "LICENSE", "labkit", "labs", "start"]
 
 
 def test_without_the_token_nothing_is_served(box: Any) -> None:
@@ -156,6 +167,7 @@ def test_the_doctor_finds_it_healthy(box: Any) -> None:
     assert report["ok"], report
     began_s = time.monotonic()
     box.engine.podman("healthcheck", "run", box.name)  # what an engine does by its clock
+    print(f"the health check took {time.monotonic() - began_s:.1f} s")
     assert time.monotonic() - began_s < 60
 
 
@@ -215,6 +227,7 @@ def test_it_stops_within_seconds_and_takes_its_world_along(yard: Any, home: str)
         running.engine.podman("exec", "--detach", running.name, "python", "-c", WORLD)
         running.inside("sh", "-c", "until [ -e /tmp/started ]; do sleep 0.2; done")
         elapsed_s, code = running.stop()
+    print(f"it stopped in {elapsed_s:.1f} s")
     assert elapsed_s < 10
     assert code in (0, 143)
 
