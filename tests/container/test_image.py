@@ -179,7 +179,7 @@ def test_jupyterlab_asks_nobody_for_news(box: Any) -> None:
 def test_the_labs_lie_in_the_home(box: Any) -> None:
     names = {entry["name"] for entry in json.loads(box.get("/api/contents/labs", token=box.token)[1])["content"]}
     assert {"index.ipynb", f"{LAB}.ipynb"} <= names
-    assert not [name for name in names if name.endswith(".part")]
+    assert "END SOLUTION" not in box.inside("cat", f"labs/{LAB}.ipynb")
 
 
 def test_a_lab_runs_inside_and_its_record_proves_it(box: Any) -> None:
@@ -207,6 +207,7 @@ def test_a_second_start_keeps_the_learners_work(yard: Any) -> None:
             first.inside("sh", "-c", f"cd labs && echo mine > index.ipynb && rm {LAB}.ipynb && echo note > my-own.txt")
         with yard.run(home) as second:
             second.wait()
+            assert "kept" in second.log()
             assert second.inside("cat", "labs/index.ipynb", "labs/my-own.txt") == "mine\nnote"
             assert second.inside("ls", f"labs/{LAB}.ipynb")
 
