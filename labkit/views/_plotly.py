@@ -42,12 +42,12 @@ def figure(line: Timeline, title: str, remarks: list[str]) -> dict[str, Any]:
                   "range": [0, line.span_s * factor * 1.01 or 1], "gridcolor": _GRID,
                   "zeroline": False, "showline": True, "linecolor": _GRID, "ticks": "outside"},
         "yaxis": {"categoryorder": "array", "categoryarray": ranks[::-1], "range": [-0.6, line.world_size - 0.4],
-                  "gridcolor": _GRID, "automargin": True},
+                  "gridcolor": _GRID},
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 0, "yref": "container", "yanchor": "bottom"},
         "uniformtext": {"minsize": 10, "mode": "hide"},
         "hoverlabel": {"align": "left"},
     }  # fmt: skip
-    return {"data": data, "layout": layout, "config": {"displaylogo": False, "responsive": True}}
+    return {"data": data, "layout": layout, "config": {"displaylogo": False}}
 
 
 def _values(parts: list[tuple[Bar, float, float]], line: Timeline, factor: float) -> dict[str, Any]:
