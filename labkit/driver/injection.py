@@ -17,6 +17,7 @@ class ActiveInjection:
     def __init__(self, world: World, fault: Fault, rank: int, params: dict[str, Any], fired_before: int) -> None:
         self._world, self._fault, self._rank, self._params = world, fault, rank, params
         self._fired_before = fired_before
+        self._expectation = fault.expect[world.mode]  # what was declared for the mode it was armed in
         self._fired = 0
         self._verdict = ""
         self._active = True
@@ -24,10 +25,9 @@ class ActiveInjection:
     @property
     def record(self) -> Injection:
         """The injection as it stands: how often it has fired, and which verdict named it."""
-        expectation = self._fault.expect[self._world.mode]
         return Injection(
             fault=self._fault.name, rank=self._rank, title=self._fault.title, params=self._params, fired=self._count(),
-            expected=expectation.codes, ending=expectation.ending, verdict=self._verdict, active=self._active,
+            expected=self._expectation.codes, ending=self._expectation.ending, verdict=self._verdict, active=self._active,
         )  # fmt: skip
 
     def _count(self) -> int:

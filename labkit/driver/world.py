@@ -158,9 +158,10 @@ class World:
         waiting = {view.rank for view in diagnosis.evidence.ranks if view.waiting_in is not None and view.process == "running"}
         told = [pending for pending in pendings if not pending.done and pending.rank in waiting]
         for pending in told:
-            self._cluster.transport.control(pending.rank, "refuse", {"reason": verdict.sentence, "turn": self._turn})
+            self._cluster.transport.control(pending.rank, "refuse", {"reason": verdict.sentence.rstrip("."), "turn": self._turn})
         wait([pending.future for pending in told], timeout=1.0)
-        return diagnosis
+        after = self.diagnose()  # the same finding, and by now it is known that nothing was issued
+        return after if after.verdict is not None and after.verdict.code == verdict.code else diagnosis
 
     def _note(self, result: CellResult) -> None:
         """Remember what later calls need: the result, the ranks' variables, whether the groups still work."""
@@ -168,9 +169,12 @@ class World:
         for rank, pending in self._pending.items():
             if pending.done and pending.future.result().names:
                 self._names[rank] = pending.future.result().names
+        seen = result.diagnosis.evidence.ranks if result.diagnosis else ()
+        in_a_call = result.diagnosis is None or any(view.waiting_in is not None for view in seen)
         for outcome in result.outcomes:
             text = str(outcome.error or "")
-            if outcome.status in ("dead", "late", "stuck") or any(word in text for word in _BROKEN_WORDS):
+            cut = outcome.status in ("late", "stuck") and in_a_call
+            if cut or outcome.status == "dead" or any(word in text for word in _BROKEN_WORDS):
                 self.broken = self.broken or f"since cell {result.cell}"
         for active in self._injections:
             active.observe(result)
@@ -249,7 +253,11 @@ class World:
         evidence = self._cluster.feed.look(self._evidence())
         seats = self._cluster.seats
         cards = tuple(make_card(view, seats[view.rank], self.backend) for view in evidence.ranks)
-        note = f"the groups are broken {self.broken}; world.recover() forms new ones" if self.broken else ""
+        busy = [rank for rank, pending in self._pending.items() if not pending.done]
+        if self.broken:
+            note = f"the groups are broken {self.broken}; world.recover() forms new ones"
+        else:
+            note = f"{join_ranks(busy)} still at cell {self.cell}; world.recover() frees them" if busy else ""
         return WorldStatus(
             self.world_size, self.backend, self.mode, self.generation, self._cluster.launcher.name, cards, self.started_in_s, note
         )

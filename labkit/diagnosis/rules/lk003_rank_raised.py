@@ -34,6 +34,6 @@ class RankRaised(Rule):
             culprits=world.ranks,
             waiting=world.knot,
             sides=sides + words.wait_sides(world, world.knot),
-            next_step=f"Mend the line that raised; the other ranks are only waiting for it. {words.RECOVER}",
+            next_step=f"Mend the line that raised; the other ranks are only waiting for it. {words.now(world)}",
             facts=tuple(f"rank {rank}: {error}" for rank, error in errors.items()) + words.wait_facts(world),
         )
