@@ -12,6 +12,7 @@ from ..diagnosis import judge
 from ..errors import DeadlineExceeded, RankBusy, RankDead, UsageError, join_ranks
 from ..faults import FAULTS
 from ..registry import unknown
+from ..timeline import Timeline, make_timeline
 from ..wire import (
     CellResult,
     Diagnosis,
@@ -27,6 +28,7 @@ from .cards import make_card
 from .checks import check_deadline, raise_first, targets_of
 from .injection import ActiveInjection
 from .ladder import climb
+from .live import Live
 from .transport import OnOutput, Pending
 from .variables import pack, unpack
 
@@ -283,6 +285,16 @@ class World:
 
     def _source(self, cell: int) -> str:
         return self._sources.get(cell, "")
+
+    def watch(self) -> Live:
+        """The rank cards, moving while cells run; where nobody watches, as they are now."""
+        self._alive()
+        return Live(self)
+
+    def timeline(self, cells: int = 1) -> Timeline:
+        """Who was in which call, when: the last cell, or the last `cells`."""
+        self._alive()
+        return make_timeline(self._cluster.feed.look(self._evidence(), ask=False), cells)
 
     # ---- faults
     def inject(self, fault: str, rank: int, **params: Any) -> ActiveInjection:
