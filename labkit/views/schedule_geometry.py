@@ -1,0 +1,203 @@
+"""Where the ranks of a schedule's picture stand: a ring as a ring, a tree as a tree, anything else on a circle.
+
+One geometry serves the still picture, the stepper and the video, so that they show the same thing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..schedule import Trace
+
+DETAIL = 16  # ranks whose chunks are drawn; above that the pattern alone
+MANY_CHUNKS = 40  # of one rank; more would be specks
+TITLE, FOOT, PAD = 22, 32, 6  # of a rank's box, above and below its chunks and at their sides
+EDGE = 14  # around the whole picture
+
+Pair = tuple[int, int]
+Curve = tuple[float, float, float, float, float, float]  # start, bend, end
+
+
+@dataclass(frozen=True)
+class Scene:
+    """`boxes[rank]` is x, y, width, height; `slots[rank]` the chunks that have a cell in it, none without `detail`."""
+
+    kind: str
+    width: float
+    height: float
+    detail: bool
+    boxes: tuple[tuple[float, float, float, float], ...]
+    slots: tuple[tuple[int, ...], ...]
+    cell: tuple[int, int]
+    columns: int
+    links: dict[Pair, Curve]
+
+    def cell_at(self, rank: int, slot: int) -> tuple[float, float]:
+        """The corner of a cell."""
+        x, y, width, _ = self.boxes[rank]
+        used = min(self.columns, len(self.slots[rank]))
+        left = x + (width - used * self.cell[0]) / 2
+        return left + slot % self.columns * self.cell[0], y + TITLE + slot // self.columns * self.cell[1]
+
+    def label_at(self, pair: Pair) -> tuple[float, float]:
+        """Where an arrow's label stands: in the middle, and nearer to the sender where arrows may cross."""
+        away = (pair[1] - pair[0]) % len(self.boxes)
+        near = self.kind != "circle" or away in (1, len(self.boxes) - 1)
+        return on_curve(self.links[pair], 0.5 if near else 0.3)
+
+
+def on_curve(curve: Curve, at: float) -> tuple[float, float]:
+    """A point of a quadratic curve, `at` from 0 to 1.
+
+    >>> on_curve((0, 0, 1, 2, 2, 0), 0.5)
+    (1.0, 1.0)
+    """
+    x0, y0, x1, y1, x2, y2 = curve
+    rest = 1 - at
+    return rest * rest * x0 + 2 * rest * at * x1 + at * at * x2, rest * rest * y0 + 2 * rest * at * y1 + at * at * y2
+
+
+def pairs_of(trace: Trace) -> tuple[Pair, ...]:
+    """Who ever sends to whom."""
+    return tuple(sorted({(each.src, each.dst) for frame in trace.frames for each in frame.transfers}))
+
+
+def kind_of(trace: Trace) -> str:
+    """ "ring" if everybody only sends to the next rank, "tree" if the pairs make one, else "circle"."""
+    size, pairs = trace.world_size, pairs_of(trace)
+    if all((dst - src) % size == 1 for src, dst in pairs):
+        return "ring"
+    return "tree" if len(depths(trace)) == size and len({frozenset(pair) for pair in pairs}) == size - 1 else "circle"
+
+
+def depths(trace: Trace) -> dict[int, int]:
+    """Steps from the root along the pairs, for every rank that is reached."""
+    neighbours = _neighbours(pairs_of(trace))
+    found, edge = {trace.root: 0}, [trace.root]
+    while edge:
+        rank = edge.pop(0)
+        for other in neighbours.get(rank, []):
+            if other not in found:
+                found[other] = found[rank] + 1
+                edge.append(other)
+    return found
+
+
+def _neighbours(pairs: Iterable[Pair]) -> dict[int, list[int]]:
+    found: dict[int, set[int]] = {}
+    for src, dst in pairs:
+        found.setdefault(src, set()).add(dst)
+        found.setdefault(dst, set()).add(src)
+    return {rank: sorted(others) for rank, others in found.items()}
+
+
+def place(trace: Trace, *, portrait: bool = False) -> Scene:
+    """The geometry of a trace's picture; `portrait` for one that is higher than wide."""
+    slots = _slots(trace)
+    most = max(map(len, slots), default=0)
+    detail = trace.world_size <= DETAIL and most <= MANY_CHUNKS
+    cell = _cell(trace.world_size)
+    columns = _columns(trace.world_size, most, portrait)
+    if detail:
+        rows = -(-most // columns) if most else 0
+        size = (max(columns * cell[0] + 2 * PAD, 88.0), TITLE + rows * cell[1] + FOOT + PAD)
+    else:
+        slots, size = ((),) * trace.world_size, (30.0, 20.0)
+    kind = kind_of(trace)
+    middles = _tree(trace, size, portrait) if kind == "tree" else _ellipse(trace.world_size, size, portrait)
+    left, top = (min(point[axis] for point in middles) - size[axis] / 2 - EDGE for axis in (0, 1))
+    middles = [(x - left, y - top) for x, y in middles]
+    width, height = (max(point[axis] for point in middles) + size[axis] / 2 + EDGE for axis in (0, 1))
+    links = {pair: _link(pair, middles, size, kind, pairs_of(trace)) for pair in pairs_of(trace)}
+    boxes = tuple((x - size[0] / 2, y - size[1] / 2, *size) for x, y in middles)
+    return Scene(kind, width, height, detail, boxes, slots, cell, columns, links)
+
+
+def _slots(trace: Trace) -> tuple[tuple[int, ...], ...]:
+    """The chunks that a rank ever holds."""
+    changes = [*trace.start, *(change for frame in trace.frames for change in frame.changes)]
+    held: list[set[int]] = [set() for _ in range(trace.world_size)]
+    for change in changes:
+        held[change.rank].add(change.chunk)
+    return tuple(tuple(sorted(chunks)) for chunks in held)
+
+
+def _cell(world_size: int) -> tuple[int, int]:
+    if world_size <= 4:
+        return 40, 44
+    return (34, 40) if world_size <= 8 else (28, 36)
+
+
+def _columns(world_size: int, most: int, portrait: bool) -> int:
+    if most <= 4:
+        return max(most, 1)
+    if portrait or (most <= 8 and world_size > 4):
+        return 4
+    return min(most, 8)
+
+
+def _ellipse(world_size: int, size: tuple[float, float], portrait: bool) -> list[tuple[float, float]]:
+    """Clockwise from the top, as tight as leaves room for arrows between neighbours."""
+    gap = 54.0 if world_size <= 8 else 40.0 if world_size <= DETAIL else 12.0
+    low, high = (0.6, 0.8) if portrait else (1.3, 1.8)
+    aspect = min(max((size[0] + gap) / (size[1] + gap), low), high)
+    angles = [2 * math.pi * rank / world_size for rank in range(world_size)]
+    radius = 60.0 if world_size <= DETAIL else 240.0
+    while True:
+        middles = [(radius * aspect * math.sin(angle), -radius * math.cos(angle)) for angle in angles]
+        if all(
+            abs(ax - bx) >= size[0] + gap or abs(ay - by) >= size[1] + gap
+            for index, (ax, ay) in enumerate(middles)
+            for bx, by in middles[:index]
+        ):
+            return middles
+        radius += 10.0
+
+
+def _tree(trace: Trace, size: tuple[float, float], portrait: bool) -> list[tuple[float, float]]:
+    """Root on top; a parent stands over the middle of its children."""
+    deep = depths(trace)
+    children = {
+        rank: [other for other in others if deep[other] > deep[rank]] for rank, others in _neighbours(pairs_of(trace)).items()
+    }
+    at: dict[int, float] = {}
+    leaves = iter(range(trace.world_size))
+
+    def settle(rank: int) -> float:
+        below = [settle(child) for child in children.get(rank, [])]
+        at[rank] = (below[0] + below[-1]) / 2 if below else float(next(leaves))
+        return at[rank]
+
+    settle(trace.root)
+    across, down = size[0] + 22, size[1] + (90 if portrait else 56)
+    return [(at[rank] * across, deep[rank] * down) for rank in range(trace.world_size)]
+
+
+def _link(pair: Pair, middles: list[tuple[float, float]], size: tuple[float, float], kind: str, pairs: tuple[Pair, ...]) -> Curve:
+    """From border to border; bent to the inside past other ranks, and aside where there is one the other way."""
+    (ax, ay), (bx, by) = (middles[rank] for rank in pair)
+    x, y = (ax + bx) / 2, (ay + by) / 2
+    if kind == "tree":  # from a box's upper edge to another's lower one, so that no arrow touches a sibling
+        side = size[1] / 2 + 3
+        return (ax, ay + math.copysign(side, by - ay), x, y, bx, by - math.copysign(side, by - ay))
+    count = len(middles)
+    if kind == "circle" and (pair[1] - pair[0]) % count not in (1, count - 1):
+        cx, cy = (sum(axis) / count for axis in zip(*middles, strict=True))
+        x, y = x + (cx - x) * 0.4, y + (cy - y) * 0.4
+    if pair[::-1] in pairs:
+        length = math.hypot(bx - ax, by - ay)
+        aside = 26.0 if size[1] > 30 else 8.0
+        x, y = x + (by - ay) / length * aside, y - (bx - ax) / length * aside
+    start, end = _border((ax, ay), (x, y), size, 2), _border((bx, by), (x, y), size, 5)
+    return (*start, x, y, *end)
+
+
+def _border(
+    middle: tuple[float, float], toward: tuple[float, float], size: tuple[float, float], off: float
+) -> tuple[float, float]:
+    dx, dy = toward[0] - middle[0], toward[1] - middle[1]
+    half_width, half_height = size[0] / 2 + off, size[1] / 2 + off
+    scale = min(half_width / abs(dx) if dx else math.inf, half_height / abs(dy) if dy else math.inf)
+    return middle[0] + dx * min(scale, 1), middle[1] + dy * min(scale, 1)

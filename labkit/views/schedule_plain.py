@@ -1,0 +1,152 @@
+"""A trace's picture as plain values: what the stepper, the still picture and the video draw, with all words chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import join_ranks
+from ..schedule import COLLECTIVES, Trace, Transfer
+from ..schedule.trace import Frame
+from ..units import format_bytes
+from ._text import count
+from .schedule_colors import palette
+from .schedule_geometry import Scene
+
+LEGEND = (("add", "+ adds to what is there"), ("copy", "= copies over it"))
+EDGES = "thick edge: just arrived, dashed: sent on"
+_MANY_LABELS = 24  # arrows; more would hide one another's labels
+
+
+def title(trace: Trace) -> str:
+    """For instance "ring: all-reduce on 4 ranks, 6 steps"."""
+    return f"{trace.name}: {trace.title} on {count(trace.world_size, 'rank')}, {count(len(trace.frames), 'step')}"
+
+
+def said(trace: Trace, position: int) -> str:
+    """What happens up to a position: 0 is the start, k what step k has done."""
+    if position == 0:
+        many = {len([each for each in trace.start if each.rank == rank]) for rank in range(trace.world_size)}
+        return "Start: every rank has its own tensor." if len(many) == 1 else "Start: the root has the tensor."
+    return trace.frames[position - 1].text
+
+
+def reduces(trace: Trace) -> bool:
+    return COLLECTIVES[trace.collective].reduces
+
+
+def chunk_range(low: int, high: int) -> str:
+    return str(low) if high == low + 1 else f"{low}-{high - 1}"
+
+
+def chunk_name(trace: Trace, chunk: int) -> str:
+    return f"#{chunk}" if trace.num_chunks > 1 else "all"
+
+
+def arrows(frame: Frame, num_chunks: int) -> list[tuple[int, int, str, bool]]:
+    """Sender, receiver, label, and whether anything is added: one arrow per pair."""
+    by_pair: dict[tuple[int, int], list[Transfer]] = {}
+    for each in frame.transfers:
+        by_pair.setdefault((each.src, each.dst), []).append(each)
+    made = []
+    for (src, dst), moved in by_pair.items():
+        label = " ".join(_moved(moved, reduce, num_chunks) for reduce in (True, False) if any(t.reduce is reduce for t in moved))
+        made.append((src, dst, label, any(each.reduce for each in moved)))
+    return made
+
+
+def _moved(moved: Sequence[Transfer], reduce: bool, num_chunks: int) -> str:
+    if num_chunks == 1:
+        return "+all" if reduce else "=all"
+    return ("+" if reduce else "=") + ",".join(chunk_range(t.chunk_lo, t.chunk_hi) for t in moved if t.reduce is reduce)
+
+
+def labelled(frame: Frame, scene: Scene) -> bool:
+    """Whether there is room for the arrows' labels."""
+    return scene.detail and len(frame.transfers) <= _MANY_LABELS
+
+
+def counters(trace: Trace, position: int) -> list[tuple[str, str]]:
+    """Bytes and messages that every rank has sent so far, in words."""
+    if position == 0:
+        return [("0 B sent", "0 messages")] * trace.world_size
+    frame = trace.frames[position - 1]
+    both = zip(frame.sent_bytes, frame.sent_messages, strict=True)
+    return [(f"{format_bytes(sent)} sent", count(messages, "message")) for sent, messages in both]
+
+
+def summary(trace: Trace, position: int) -> str:
+    """The counters of all ranks in one line."""
+    frame = trace.frames[position - 1] if position else None
+    sent = frame.sent_bytes if frame else (0,) * trace.world_size
+    messages = frame.sent_messages if frame else (0,) * trace.world_size
+    low, high = format_bytes(min(sent)), format_bytes(max(sent))
+    volume = low if low == high else f"{low} to {high}"
+    many = count(max(messages), "message")
+    many = many if min(messages) == max(messages) else f"{min(messages)} to {many}"
+    return f"each rank has sent {volume} in {many}; together {format_bytes(sum(sent))} in {count(sum(messages), 'message')}"
+
+
+def cell_text(trace: Trace, ranks: Sequence[int]) -> str:
+    """What stands in a cell: how many contributions, or whose chunk it is."""
+    if not ranks:
+        return ""
+    return str(len(ranks)) if reduces(trace) else f"r{ranks[0]}"
+
+
+def cell_color(trace: Trace, ranks: Sequence[int]) -> int:
+    """The place of a cell's colour in the palette."""
+    return len(ranks) - 1 if reduces(trace) else ranks[0]
+
+
+def cell_about(chunk: int, ranks: Sequence[int]) -> str:
+    return f"chunk {chunk}: the part of {join_ranks(list(ranks))}" if ranks else f"chunk {chunk}: nothing yet"
+
+
+def swatches(trace: Trace) -> list[tuple[int, str]]:
+    """The legend of the cells: places in the palette with their words, five at most."""
+    size = trace.world_size
+    picks = sorted({round(step * (size - 1) / 4) for step in range(5)})
+    return [(place, str(place + 1) if reduces(trace) else f"r{place}") for place in picks]
+
+
+def legend(trace: Trace) -> str:
+    """What the number in a cell is."""
+    return "ranks in the sum, the bar shows which" if reduces(trace) else "whose chunk it is"
+
+
+def picture(trace: Trace, scene: Scene) -> dict[str, Any]:
+    """Everything the stepper needs, once; positions count from 0, the start, to the number of steps."""
+    slots = [{chunk: index for index, chunk in enumerate(chunks)} for chunks in scene.slots]
+
+    def changed(changes: Sequence[Any]) -> list[tuple[int, int, str]]:
+        return [(each.rank, slots[each.rank][each.chunk], each.origins) for each in changes if scene.detail]
+
+    frames = [
+        {
+            "phase": frame.phase, "text": frame.text, "arrows": arrows(frame, trace.num_chunks), "labelled": labelled(frame, scene),
+            "changes": changed(frame.changes), "reads": reads(frame, scene, slots),
+            "counters": counters(trace, frame.step + 1) if scene.detail else [], "summary": summary(trace, frame.step + 1),
+        }
+        for frame in trace.frames
+    ]  # fmt: skip
+    return {
+        "title": title(trace), "ranks": trace.world_size, "kind": scene.kind, "reduces": reduces(trace),
+        "size": [round(scene.width), round(scene.height)], "detail": scene.detail, "cell": scene.cell,
+        "boxes": [[round(value, 1) for value in box] for box in scene.boxes], "slots": scene.slots,
+        "corners": [[scene.cell_at(rank, slot) for slot in range(len(held))] for rank, held in enumerate(scene.slots)],
+        "links": {f"{src}>{dst}": [round(value, 1) for value in curve] for (src, dst), curve in scene.links.items()},
+        "labels": {f"{src}>{dst}": [round(value, 1) for value in scene.label_at((src, dst))] for src, dst in scene.links},
+        "palette": palette(trace.world_size), "swatches": swatches(trace), "legend": legend(trace), "arrow_legend": LEGEND, "edges": EDGES, "chunks": [chunk_name(trace, chunk) for chunk in range(trace.num_chunks)],
+        "start": {"text": said(trace, 0), "changes": changed(trace.start), "summary": summary(trace, 0),
+                  "counters": counters(trace, 0) if scene.detail else []},
+        "frames": frames, "problems": [problem.sentence for problem in trace.problems],
+    }  # fmt: skip
+
+
+def reads(frame: Frame, scene: Scene, slots: Sequence[dict[int, int]]) -> list[tuple[int, int]]:
+    """The cells that are sent from, as rank and slot."""
+    if not scene.detail:
+        return []
+    cells = {(each.src, chunk) for each in frame.transfers for chunk in range(each.chunk_lo, each.chunk_hi)}
+    return sorted((rank, slots[rank][chunk]) for rank, chunk in cells if chunk in slots[rank])
