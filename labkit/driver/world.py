@@ -33,6 +33,8 @@ from .transport import OnOutput, Pending
 from .variables import pack, unpack
 
 if TYPE_CHECKING:
+    from ..schedule import Schedule
+    from ..schedule.records import Comparison, ScheduleRun
     from .cluster import Cluster
 
 DEADLINE_S = 10.0
@@ -384,3 +386,16 @@ class World:
                 ranks=busy,
             )
         return targets
+
+    # ---- schedules; loaded when first asked for
+    def run_schedule(self, algorithm: str | Schedule, **options: Any) -> ScheduleRun:
+        """Execute a collective's algorithm on the ranks, message by message; see `schedules.run_schedule`."""
+        from . import schedules
+
+        return schedules.run_schedule(self, algorithm, **options)
+
+    def compare(self, algorithms: Sequence[str | Schedule], **options: Any) -> Comparison:
+        """All-reduce algorithms side by side and against the library's; see `schedules.compare`."""
+        from . import schedules
+
+        return schedules.compare(self, algorithms, **options)

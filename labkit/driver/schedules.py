@@ -1,0 +1,206 @@
+"""Schedules on the live ranks of a world: one executed and checked, several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import UsageError
+from ..plain import dumps
+from ..registry import unknown
+from ..schedule import ALGORITHMS, Schedule, check_programs, programs
+from ..schedule.ops import reduce_op
+from ..schedule.records import Comparison, RankRun, ScheduleRun, Timing
+from ..units import is_whole
+from ..wire import CellResult, Diagnosis, Outcome
+from . import cells
+from .checks import check_deadline, raise_first
+
+if TYPE_CHECKING:
+    from .world import World
+
+ITEM_BYTES = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int8": 1, "uint8": 1,
+}  # fmt: skip
+LIBRARY = "library"
+RUN_S = 60.0  # patience with a run, unless the caller says otherwise
+_CALLERS = ("UsageError", "UnknownName")
+
+
+def run_schedule(
+    world: World,
+    algorithm: str | Schedule,
+    *,
+    numel: int | None = None,
+    tensor: str = "",
+    op: str = "sum",
+    dtype: str = "float32",
+    trace: bool = True,
+    into: str = "",
+    deadline_s: float | None = None,
+    **params: Any,
+) -> ScheduleRun:
+    """Execute a schedule on all ranks, and hold its result against the library's all-reduce.
+
+    The tensor is made on the ranks (`numel` elements; the total, for all-gather and reduce-scatter), or is the ranks'
+    variable `tensor`, which stays as it is; `into` names a variable for the result. With `trace` the steps run one
+    after the other and each is timed; without, they overlap as far as they can. What goes wrong on the ranks is told
+    by the record's diagnosis, as for a cell.
+    """
+    schedule = _schedule(world, algorithm, params)
+    name = check_op(op, dtype)
+    size = check_size(0 if tensor else (1024 if numel is None else numel))
+    if bool(tensor) and numel is not None:
+        raise UsageError("numel and tensor do not go together", hint="a variable has its own size: leave numel out")
+    made = programs(schedule)
+    problems = check_programs(made)
+    if problems:
+        raise UsageError(f"{schedule.name} can't run: {problems[0].sentence}", hint="change the steps that it names")
+    shared = {"op": name, "dtype": dtype, "numel": size, "tensor": tensor, "into": into, "trace": bool(trace)}
+    payloads = [{"program": dumps(program), **shared} for program in made]
+    outcomes, diagnosis = ask(world, "schedule", payloads, deadline_s)
+    return _run_record(schedule, outcomes, diagnosis, op=name, size=size, dtype=dtype, traced=trace)
+
+
+def compare(
+    world: World,
+    algorithms: Sequence[str | Schedule],
+    *,
+    num_bytes: int = 1 << 20,
+    dtype: str = "float32",
+    op: str = "sum",
+    rounds: int = 7,
+    deadline_s: float | None = None,
+) -> Comparison:
+    """All-reduce schedules and the library's all-reduce, in turn in one run; medians and spread."""
+    schedules = [_schedule(world, each, {}) for each in ([algorithms] if isinstance(algorithms, str) else algorithms)]
+    others = sorted({each.collective for each in schedules} - {"all_reduce"})
+    if others:
+        raise UsageError(f"{others[0]} can't be compared with an all-reduce", hint="name all-reduce algorithms")
+    if not is_whole(rounds) or rounds < 1:
+        raise UsageError(f"{rounds!r} rounds make no sense", hint="give a whole number from 1")
+    name, numel = check_op(op, dtype), check_size(num_bytes) // ITEM_BYTES[dtype]
+    made = [programs(schedule) for schedule in schedules]
+    payloads = [
+        {"programs": [dumps(each[rank]) for each in made], "numel": numel, "dtype": dtype, "op": name, "rounds": rounds}
+        for rank in range(world.world_size)
+    ]
+    outcomes, _ = ask(world, "compare_schedules", payloads, deadline_s)
+    raise_first("compare", outcomes)
+    by_rank = [outcome.value["times"] for outcome in outcomes]
+    names = [*(schedule.name for schedule in schedules), LIBRARY]
+    timings = tuple(Timing(each, spans([times[index] for times in by_rank])) for index, each in enumerate(names))
+    return Comparison(world.world_size, numel * ITEM_BYTES[dtype], dtype, timings)
+
+
+def spans(by_rank: Sequence[Sequence[Sequence[float]]]) -> tuple[float, ...]:
+    """Seconds of each round, from when the last rank was ready until the last one was through.
+
+    >>> spans([[[0.0, 2.0]], [[0.5, 1.75]]])
+    (1.5,)
+    """
+    rounds = zip(*by_rank, strict=True)
+    return tuple(max(end for _, end in each) - max(begin for begin, _ in each) for each in rounds)
+
+
+def ask(
+    world: World, op: str, payloads: Sequence[dict[str, Any]], deadline_s: float | None
+) -> tuple[tuple[Outcome, ...], Diagnosis | None]:
+    """One request to every rank, each with its own payload; watched like a cell, so that a hang is explained.
+
+    An interrupt frees the ranks and is raised on.
+    """
+    targets = world._ready(None)
+    limit = check_deadline(max(world.deadline_s, RUN_S) if deadline_s is None else deadline_s)
+    world._targets = targets
+    world._turn += 1
+    pendings = [world._send(rank, op, payloads[rank]) for rank in targets]
+    watch = cells.Watch(world._cluster.feed.beats, world.diagnose, limit)
+    try:
+        diagnosis = cells.run(pendings, watch)
+    except KeyboardInterrupt:
+        cells.close(pendings)
+        world.interrupt()
+        raise
+    outcomes = cells.outcomes(pendings, "late" if watch.expired else "stuck")
+    failed = [outcome for outcome in outcomes if not outcome.ok]
+    if not failed:
+        return outcomes, None
+    if all(outcome.error is not None and outcome.error.type in _CALLERS for outcome in failed):
+        raise_first(op, outcomes)
+    diagnosis = diagnosis or world.diagnose()
+    world._note(CellResult(world.cell, outcomes, diagnosis if not diagnosis.healthy else None, None, 0.0, world.world_size))
+    return outcomes, diagnosis
+
+
+def check_op(op: str, dtype: str) -> str:
+    """The op's own name; UsageError if it makes no sense for the dtype."""
+    if dtype not in ITEM_BYTES:
+        raise unknown("dtype", dtype, ITEM_BYTES)
+    found = reduce_op(op)
+    found.check(np.dtype("float32" if dtype == "bfloat16" else dtype))
+    return found.name
+
+
+def check_size(number: int) -> int:
+    if not is_whole(number) or number < 0:
+        raise UsageError(f"{number!r} is no size", hint="give a whole number from 0")
+    return number
+
+
+def _schedule(world: World, algorithm: str | Schedule, params: dict[str, Any]) -> Schedule:
+    if isinstance(algorithm, Schedule):
+        if algorithm.world_size != world.world_size:
+            raise UsageError(
+                f"{algorithm.name} is a schedule for {algorithm.world_size} ranks",
+                hint=f"make it for {world.world_size}, the size of this world",
+            )
+        return algorithm
+    return ALGORITHMS[algorithm].schedule(world.world_size, **params)
+
+
+def _run_record(
+    schedule: Schedule, outcomes: Sequence[Outcome], diagnosis: Diagnosis | None, *, op: str, size: int, dtype: str, traced: bool
+) -> ScheduleRun:
+    values = {outcome.rank: outcome.value for outcome in outcomes if outcome.ok}
+    for value in values.values():
+        dtype, size = value["dtype"], value["numel"]
+    item_bytes = ITEM_BYTES.get(dtype, 1)
+    num_steps = schedule.num_steps
+    whole = len(values) == schedule.world_size
+    ends = [(value["began_s"], value["ended_s"]) for value in values.values()]
+    errors = [str(outcome.error) for outcome in outcomes if outcome.error is not None]
+    return ScheduleRun(
+        name=schedule.name, collective=schedule.collective, world_size=schedule.world_size, num_elements=size, dtype=dtype,
+        op=op, num_bytes=size * item_bytes, num_steps=num_steps, traced=traced,
+        seconds=max(e for _, e in ends) - max(b for b, _ in ends) if whole else 0.0,
+        ranks=tuple(_rank_run(rank, value, num_steps if traced else 0) for rank, value in values.items()),
+        declared=declared(schedule, size, item_bytes), diagnosis=diagnosis, error=errors[0] if errors else "",
+    )  # fmt: skip
+
+
+def _rank_run(rank: int, value: dict[str, Any], num_steps: int) -> RankRun:
+    steps = dict(map(tuple, value["step_s"]))
+    return RankRun(
+        rank=rank, seconds=value["ended_s"] - value["began_s"], step_s=tuple(steps.get(step, 0.0) for step in range(num_steps)),
+        **{name: value[name] for name in ("sent_messages", "received_messages", "sent_bytes", "received_bytes")},
+        agrees=value["agrees"], worst=value["worst"], digest=value["digest"],
+    )  # fmt: skip
+
+
+def declared(schedule: Schedule, num_elements: int, item_bytes: int) -> tuple[tuple[int, int, int, int], ...]:
+    """What the schedule's transfers come to on each rank, by counting its steps; empty ones are not sent.
+
+    >>> declared(ALGORITHMS["ring"].schedule(2), 3, 4)
+    ((2, 2, 12, 12), (2, 2, 12, 12))
+    """
+    starts = schedule.layout(num_elements).bounds()
+    found = np.zeros((schedule.world_size, 4), dtype=np.int64)
+    for step in schedule.steps():
+        num_bytes = (starts[step.chunk_hi] - starts[step.chunk_lo]) * item_bytes
+        for column, ranks, weights in ((0, step.src, num_bytes > 0), (1, step.dst, num_bytes > 0), (2, step.src, num_bytes)):
+            np.add.at(found[:, column], ranks, weights)
+        np.add.at(found[:, 3], step.dst, num_bytes)
+    return tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in found)

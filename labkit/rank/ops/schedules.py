@@ -1,0 +1,160 @@
+"""Runs a schedule's program on this rank, and several of them in turn with the library's all-reduce."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import UsageError
+from ...registry import unknown
+from ..context import RankContext
+from ..dispatch import OPS
+from ..library import agreed, all_reduce, meet, timed
+from ..moves import Memory, Tally, Wire, step_by_step
+from ..overlap import runner
+
+if TYPE_CHECKING:
+    from ...schedule.program import Program
+
+
+@OPS.register("schedule")
+def schedule(
+    context: RankContext,
+    *,
+    shell: Any,
+    buffers: list[Any],
+    program: str,
+    op: str,
+    dtype: str = "",
+    numel: int = 0,
+    tensor: str = "",
+    into: str = "",
+    trace: bool = True,
+) -> dict[str, Any]:
+    """Execute a program on a rank's tensor (or on one made here), and hold the result against the library's all-reduce."""
+    made, wire = _program(program), Wire(context)
+    mine, num_elements = _input(context, wire, made, numel=numel, dtype=dtype, name=tensor, op=op)
+    memory = Memory(made, num_elements, mine.dtype, context.device)
+    memory.load(mine)
+    wanted = memory.data.clone()
+    moves = made.moves(num_elements)
+    run: Callable[[], Tally] = (lambda: step_by_step(wire, memory, moves, op)) if trace else runner(wire, memory, moves, op)
+    meet(wire)
+    began_s = time.monotonic()
+    tally = run()
+    ended_s = time.monotonic()
+    all_reduce(wire, wanted, _fitting(made.collective, op, mine.dtype))
+    result, wanted = memory.result(), memory.result(wanted)
+    if op == "AVG":
+        result, wanted = result / context.world_size, wanted / context.world_size
+    if into:
+        context.namespace[into] = result.reshape(context.namespace[tensor].shape) if _alike(context, tensor, result) else result
+    return {
+        **_plain(tally),
+        "numel": num_elements,
+        "began_s": began_s,
+        "ended_s": ended_s,
+        **_compared(result, wanted, context.world_size),
+    }
+
+
+def _program(text: str) -> Program:
+    """A program as it travels; the schedules are loaded now, so that a rank that runs none starts without them."""
+    from ...plain import loads
+    from ...schedule.program import Program
+
+    found = loads(text)
+    assert isinstance(found, Program)
+    return found
+
+
+def _alike(context: RankContext, name: str, result: torch.Tensor) -> bool:
+    return bool(name) and context.namespace[name].numel() == result.numel()
+
+
+def _plain(tally: Tally) -> dict[str, Any]:
+    steps = [[step, seconds] for step, seconds in sorted(tally.step_s.items())]
+    return {**{name: value for name, value in vars(tally).items() if name != "step_s"}, "step_s": steps}
+
+
+def _fitting(collective: str, op: str, dtype: torch.dtype) -> str:
+    """What puts together buffers that are zero but for a rank's own part; for a collective that reduces, its own op."""
+    return op if collective in ("all_reduce", "reduce_scatter", "reduce") else "SUM"
+
+
+def _input(
+    context: RankContext, wire: Wire, program: Program, *, numel: int, dtype: str, name: str, op: str
+) -> tuple[torch.Tensor, int]:
+    """This rank's flat tensor, and n; UsageError on every rank if they do not fit."""
+    if not name:
+        kind: torch.dtype = getattr(torch, dtype)
+        memory = Memory(program, numel, torch.uint8, "cpu")
+        return pattern(sum(stop - start for start, stop in memory.spans("start")), context, kind, op), numel
+    value = context.namespace.get(name)
+    found = isinstance(value, torch.Tensor)
+    size = value.numel() if isinstance(value, torch.Tensor) else -1
+    same = agreed(wire, size)
+    if name not in context.namespace:
+        raise unknown("variable", name, context.user_names())
+    if not found:
+        raise UsageError(f"{name} is a {type(value).__name__}, not a tensor", hint="name a tensor that every rank has")
+    if not same:
+        raise UsageError(f"{name} has not the same size on every rank", hint=f"world.tensors({name!r}) shows them")
+    assert isinstance(value, torch.Tensor)
+    flat = value.detach().reshape(-1).to(context.device)
+    return flat, size * context.world_size if program.collective == "all_gather" else size
+
+
+def pattern(count: int, context: RankContext, dtype: torch.dtype, op: str) -> torch.Tensor:
+    """Numbers that differ by rank and place, small enough that no op overflows them; fractions for floats."""
+    at = torch.arange(count, dtype=torch.int64, device=context.device) * 7 + context.rank * 13
+    if op == "PRODUCT":
+        return (at % 3 + 1).to(dtype)
+    return (at % 11 / 7).to(dtype) if dtype.is_floating_point else (at % 11).to(dtype)
+
+
+def _compared(result: torch.Tensor, wanted: torch.Tensor, world_size: int) -> dict[str, Any]:
+    """Bitwise for whole numbers; floats may differ by the rounding of as many additions as there are ranks."""
+    equal = bool(torch.equal(result, wanted))
+    worst = 0.0
+    if not equal and result.numel():
+        gap = (result.double() - wanted.double()).abs().max().item()
+        worst = gap / max(wanted.double().abs().max().item(), 1e-300)
+    allowed = 2 * world_size * torch.finfo(result.dtype).eps if result.dtype.is_floating_point else 0.0
+    host = result.to("cpu").contiguous().view(torch.uint8).numpy() if result.numel() else b""
+    return {
+        "agrees": worst <= allowed if allowed else equal,
+        "worst": worst,
+        "dtype": str(result.dtype)[6:],
+        "digest": hashlib.blake2b(host, digest_size=12).hexdigest(),
+    }
+
+
+@OPS.register("compare_schedules")
+def compare_schedules(
+    context: RankContext, *, shell: Any, buffers: list[Any], programs: list[str], numel: int, dtype: str, op: str, rounds: int
+) -> dict[str, Any]:
+    """Seconds of each program and of the library's all-reduce, in turn; the first round is not counted.
+
+    The order turns round every time, so that no one always runs after the same neighbour.
+    """
+    wire, kind = Wire(context), getattr(torch, dtype)
+    runs = []
+    for text in programs:
+        program = _program(text)
+        memory = Memory(program, numel, kind, context.device)
+        runs.append(runner(wire, memory, program.moves(numel), op))
+    library = torch.zeros(numel, dtype=kind, device=context.device)
+    takes = [*runs, lambda: all_reduce(wire, library, op)]
+    times: list[list[list[float]]] = [[] for _ in takes]
+    for number in range(rounds + 1):
+        order = range(len(takes)) if number % 2 else reversed(range(len(takes)))
+        for index in order:
+            span = timed(wire, takes[index])
+            if number:
+                times[index].append(list(span))
+    return {"times": times}

@@ -1,0 +1,152 @@
+"""What a run on live ranks came to: one schedule, or several beside the library's own all-reduce."""
+
+from __future__ import annotations
+
+import statistics
+
+from ..plain import record
+from ..units import format_bytes, format_seconds
+from ..wire import Diagnosis
+
+
+@record
+class RankRun:
+    """One rank's part: seconds by step (only if traced), what it sent and received, and how its result compares.
+
+    `agrees`: equal to the library's result, bitwise for whole numbers. `worst` is the largest difference, relative to
+    the largest value. `digest` is equal on ranks that hold bitwise the same.
+    """
+
+    rank: int
+    seconds: float
+    step_s: tuple[float, ...]
+    sent_messages: int
+    received_messages: int
+    sent_bytes: int
+    received_bytes: int
+    agrees: bool
+    worst: float = 0.0
+    digest: str = ""
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        return self.sent_messages, self.received_messages, self.sent_bytes, self.received_bytes
+
+
+@record
+class ScheduleRun:
+    """A schedule executed by live ranks.
+
+    `declared` is what the schedule says of each rank: messages sent and received, bytes sent and received.
+    `traced`: the steps ran one after the other and were timed; otherwise they overlapped.
+    `diagnosis` is there if the run did not end by itself, `error` is then the first rank's own words.
+    """
+
+    name: str
+    collective: str
+    world_size: int
+    num_elements: int
+    dtype: str
+    op: str
+    num_bytes: int
+    num_steps: int
+    traced: bool
+    seconds: float
+    ranks: tuple[RankRun, ...]
+    declared: tuple[tuple[int, int, int, int], ...]
+    diagnosis: Diagnosis | None = None
+    error: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Every rank came to the end of its program."""
+        return len(self.ranks) == self.world_size
+
+    @property
+    def agrees(self) -> bool:
+        """Every rank has what the library's all-reduce gives."""
+        return self.ended and all(each.agrees for each in self.ranks)
+
+    @property
+    def counted(self) -> bool:
+        """Every rank sent and received what the schedule says, message by message and byte by byte."""
+        return self.ended and all(each.counts == said for each, said in zip(self.ranks, self.declared, strict=True))
+
+    @property
+    def ok(self) -> bool:
+        return self.agrees and self.counted
+
+    @property
+    def step_s(self) -> tuple[float, ...]:
+        """The slowest rank's seconds in each step."""
+        return tuple(max(column) for column in zip(*(each.step_s for each in self.ranks), strict=True)) if self.ranks else ()
+
+    def __str__(self) -> str:
+        head = f"{self.name}, {format_bytes(self.num_bytes)} of {self.dtype} on {self.world_size} ranks"
+        if not self.ended:
+            verdict = self.diagnosis.verdict if self.diagnosis is not None else None
+            return f"{head}: did not end; {verdict.sentence if verdict is not None else self.error}"
+        same = "as the library's all-reduce gives" if self.agrees else "NOT what the library's all-reduce gives"
+        counts = "as declared" if self.counted else "NOT as declared"
+        lines = [f"{head}: {format_seconds(self.seconds)}, {self.num_steps} steps; {same}; messages and bytes {counts}"]
+        lines += [_rank_line(each) for each in self.ranks]
+        return "\n".join(lines)
+
+
+def _rank_line(each: RankRun) -> str:
+    steps = f"; steps {', '.join(format_seconds(seconds) for seconds in each.step_s[:16])}" if any(each.step_s) else ""
+    more = ", ..." if len(each.step_s) > 16 else ""
+    wrong = "" if each.agrees else f"; differs by {each.worst:.1e}"
+    sent = f"sent {each.sent_messages} messages, {format_bytes(each.sent_bytes)}"
+    return f"rank {each.rank}: {sent}{steps}{more}{wrong}"
+
+
+@record
+class Timing:
+    """One contestant: seconds of each round, from when the last rank was ready until the last one was through."""
+
+    name: str
+    times_s: tuple[float, ...]
+
+    @property
+    def median_s(self) -> float:
+        return statistics.median(self.times_s)
+
+    @property
+    def low_s(self) -> float:
+        return min(self.times_s)
+
+    @property
+    def high_s(self) -> float:
+        return max(self.times_s)
+
+
+@record
+class Comparison:
+    """All-reduce algorithms side by side, taken in turn with the library's own, which comes last."""
+
+    world_size: int
+    num_bytes: int
+    dtype: str
+    timings: tuple[Timing, ...]
+
+    @property
+    def library(self) -> Timing:
+        return self.timings[-1]
+
+    def speed(self, name: str) -> float:
+        """The library's time over this one's, the median over rounds: 0.5 is half as fast as the library."""
+        (found,) = [each for each in self.timings if each.name == name]
+        pairs = zip(self.library.times_s, found.times_s, strict=True)
+        return statistics.median(theirs / ours for theirs, ours in pairs)
+
+    def __str__(self) -> str:
+        width = max(len(each.name) for each in self.timings)
+        lines = [
+            f"all-reduce of {format_bytes(self.num_bytes)} on {self.world_size} ranks, median of {len(self.library.times_s)}"
+        ]
+        for each in self.timings:
+            spread = f"{format_seconds(each.low_s)} to {format_seconds(each.high_s)}"
+            part = f"{self.speed(each.name):.2f} of the library's speed" if each is not self.library else ""
+            lines.append(f"{each.name:<{width}}  {format_seconds(each.median_s):>8}  ({spread})  {part}".rstrip())
+        return "\n".join(lines)

@@ -1,0 +1,137 @@
+"""Schedules on live ranks: every algorithm gives what the library gives, with the messages and bytes it declares."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy
+import pytest
+
+from labkit.driver import host
+from labkit.driver.world import World
+from labkit.errors import UnknownName, UsageError
+from labkit.plain import dumps, loads
+from labkit.schedule import ALGORITHMS, Transfer, from_steps
+
+pytestmark = pytest.mark.gloo
+
+WorldMaker = Callable[..., World]
+MIB = 2**20
+
+
+@pytest.mark.parametrize(("ranks", "mode"), [(2, "raw"), (3, "safe"), (4, "raw")])
+def test_every_algorithm_equals_the_library_and_its_own_declaration(world_of: WorldMaker, ranks: int, mode: str) -> None:
+    world = world_of(ranks, mode)
+    for name in ALGORITHMS:
+        for numel in (0, 1, 1001):
+            for trace in (True, False):
+                run = world.run_schedule(name, numel=numel, dtype="int32", trace=trace)
+                assert run.ok, f"{run} {run.declared}"
+                assert loads(dumps(run)) == run
+    assert world.diagnose().healthy
+
+
+def test_eight_ranks(world_of: WorldMaker) -> None:
+    world = world_of(8)
+    for name in ("ring", "hierarchical", "double-tree", "halving-doubling", "pairwise-all-to-all"):
+        assert world.run_schedule(name, numel=1003, dtype="int64", trace=False).ok, name
+
+
+@pytest.mark.parametrize("op", ["sum", "avg", "max", "min", "product"])
+def test_every_op_and_dtype(world_of: WorldMaker, op: str) -> None:
+    world = world_of(4)
+    for dtype in ("float32", "float64", "bfloat16") if op == "avg" else ("float32", "bfloat16", "int64", "uint8"):
+        for name in ("ring", "recursive-doubling", "everyone"):
+            run = world.run_schedule(name, numel=4099, dtype=dtype, op=op, trace=False)
+            assert run.ok, run
+            if ALGORITHMS[name].identical:
+                assert len({each.digest for each in run.ranks}) == 1
+
+
+def test_messages_of_many_pieces_that_do_not_divide(world_of: WorldMaker) -> None:
+    world = world_of(4)
+    for name in ("ring", "everyone", "halving-doubling", "unchunked-ring", "double-tree", "pairwise-all-to-all"):
+        assert world.run_schedule(name, numel=3 * MIB + 5, dtype="int32", trace=False).ok, name
+
+
+def test_steps_are_timed_on_every_rank_and_add_up(world_of: WorldMaker) -> None:
+    run = world_of(4).run_schedule("ring", numel=MIB)
+    assert [len(each.step_s) for each in run.ranks] == [6] * 4
+    assert all(0.5 * each.seconds < sum(each.step_s) <= each.seconds for each in run.ranks)
+    assert "ring, 4 MiB of float32 on 4 ranks" in str(run)
+
+
+def test_a_variable_is_read_and_left_as_it_is(world_of: WorldMaker) -> None:
+    world = world_of(3)
+    world.run_cell("x = torch.arange(6.).reshape(2, 3) * (rank + 1); dist.barrier()")
+    run = world.run_schedule("ring", tensor="x", into="y")
+    assert run.ok
+    assert (run.num_elements, run.dtype) == (6, "float32")
+    for rank, value in world.pull("y").items():
+        assert numpy.array_equal(value, numpy.arange(6.0).reshape(2, 3) * 6), rank
+    assert [value[1, 2] for value in world.pull("x").values()] == [5.0, 10.0, 15.0]
+    assert world.run_schedule("ring-all-gather", tensor="x").num_elements == 18
+    # a learner's calls keep their numbers
+    assert world.run_cell("dist.all_reduce(x)").ok
+    assert [call.seq for call in world.diagnose().evidence.ranks[0].calls if call.op == "all_reduce"] == [2]
+
+
+def test_a_wrong_schedule_of_ones_own_is_seen_in_the_result(world_of: WorldMaker) -> None:
+    world = world_of(3)
+    swap = [[Transfer(0, 1, 0, 1, reduce=True)], [Transfer(1, 2, 0, 1, reduce=True)]]  # nobody tells ranks 0 and 1
+    run = world.run_schedule(from_steps("mine", "all_reduce", 3, 1, swap), numel=10, dtype="int32")
+    assert (run.agrees, run.counted) == (False, True)
+    assert [each.agrees for each in run.ranks] == [False, False, True]
+    assert not replace(run, declared=((0, 0, 0, 0),) * 3).counted
+
+
+def test_what_can_not_run_is_refused_before_anything_is_sent(world_of: WorldMaker) -> None:
+    world = world_of(3)
+    world.run_cell("z = torch.zeros(3 + (rank == 1)); n = 5")
+    with pytest.raises(UsageError, match="not the same size"):
+        world.run_schedule("ring", tensor="z")
+    with pytest.raises(UsageError, match="not a tensor"):
+        world.run_schedule("ring", tensor="n")
+    with pytest.raises(UsageError, match="no variable"):
+        world.run_schedule("ring", tensor="nowhere")
+    with pytest.raises(UnknownName, match="did you mean 'ring'"):
+        world.run_schedule("rnig")
+    with pytest.raises(UsageError, match="average of whole numbers"):
+        world.run_schedule("ring", op="avg", dtype="int32")
+    with pytest.raises(UsageError, match="for 4 ranks"):
+        world.run_schedule(ALGORITHMS["ring"].schedule(4))
+    with pytest.raises(UsageError, match="can't be compared"):
+        world.compare(["ring-all-gather"])
+    assert world.run_schedule("ring", numel=3).ok
+
+
+@pytest.mark.parametrize("mode", ["raw", "safe"])
+def test_a_rank_that_dies_in_the_middle_gets_a_verdict(world_of: WorldMaker, mode: str) -> None:
+    world = world_of(3, mode)
+    pid = world.status().cards[1].pid
+    host.send(pid, signal.SIGSTOP)
+    killer = threading.Timer(1.0, host.send, (pid, signal.SIGKILL))
+    killer.start()
+    began = time.monotonic()
+    run = world.run_schedule("ring", numel=4 * MIB, trace=False)
+    killer.join()
+    assert time.monotonic() - began < 5
+    assert not run.ended
+    assert run.diagnosis is not None
+    assert run.diagnosis.verdict is not None
+    assert (run.diagnosis.verdict.code, run.diagnosis.verdict.culprits) == ("LK001", (1,))
+    assert "did not end" in str(run)
+    assert world.recover().replaced == (1,)
+    assert world.run_schedule("ring", numel=1000).ok
+
+
+def test_several_side_by_side_with_the_library(world_of: WorldMaker) -> None:
+    found = world_of(4).compare(["ring", "binomial-tree"], num_bytes=MIB, rounds=3)
+    assert [each.name for each in found.timings] == ["ring", "binomial-tree", "library"]
+    assert all(len(each.times_s) == 3 and each.low_s > 0 for each in found.timings)
+    assert found.speed("library") == 1
+    assert "of the library's speed" in str(found)
