@@ -6,7 +6,7 @@ One geometry serves the still picture, the stepper and the video, so that they s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..schedule import Trace
@@ -15,6 +15,8 @@ DETAIL = 16  # ranks whose chunks are drawn; above that the pattern alone
 MANY_CHUNKS = 40  # of one rank; more would be specks
 TITLE, FOOT, PAD = 22, 32, 6  # of a rank's box, above and below its chunks and at their sides
 EDGE = 14  # around the whole picture
+LABEL = 17  # height of an arrow's label
+_PLACES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78, 0.45, 0.35, 0.55, 0.65)  # of a label along its arrow, the best first
 
 Pair = tuple[int, int]
 Curve = tuple[float, float, float, float, float, float]  # start, bend, end
@@ -41,11 +43,24 @@ class Scene:
         left = x + (width - used * self.cell[0]) / 2
         return left + slot % self.columns * self.cell[0], y + TITLE + slot // self.columns * self.cell[1]
 
-    def label_at(self, pair: Pair) -> tuple[float, float]:
-        """Where an arrow's label stands: in the middle, and nearer to the sender where arrows may cross."""
-        away = (pair[1] - pair[0]) % len(self.boxes)
-        near = self.kind != "circle" or away in (1, len(self.boxes) - 1)
-        return on_curve(self.links[pair], 0.5 if near else 0.3)
+    def labels_at(self, arrows: Sequence[tuple[Pair, float]]) -> list[tuple[float, float]]:
+        """Where the labels of arrows that are seen together stand, given their widths: clear of boxes and of one another."""
+        taken = [*self.boxes]
+        found = []
+        for pair, width in arrows:
+            points = [on_curve(self.links[pair], at) for at in _PLACES]
+            corners = [(x - width / 2, y - LABEL / 2, width, LABEL) for x, y in points]
+            free = [index for index, corner in enumerate(corners) if not any(_overlap(corner, other) for other in taken)]
+            best = free[0] if free else 0
+            taken.append(corners[best])
+            found.append(points[best])
+        return found
+
+
+def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two rectangles of x, y, width, height touch."""
+    (ax, ay, aw, ah), (bx, by, bw, bh) = one, other
+    return ax < bx + bw and bx < ax + aw and ay < by + bh and by < ay + ah
 
 
 def on_curve(curve: Curve, at: float) -> tuple[float, float]:
@@ -102,7 +117,7 @@ def place(trace: Trace, *, portrait: bool = False) -> Scene:
     columns = _columns(trace.world_size, most, portrait)
     if detail:
         rows = -(-most // columns) if most else 0
-        size = (max(columns * cell[0] + 2 * PAD, 88.0), TITLE + rows * cell[1] + FOOT + PAD)
+        size: tuple[float, float] = (max(columns * cell[0] + 2 * PAD, 88.0), TITLE + rows * cell[1] + FOOT + PAD)
     else:
         slots, size = ((),) * trace.world_size, (30.0, 20.0)
     kind = kind_of(trace)
@@ -140,7 +155,7 @@ def _columns(world_size: int, most: int, portrait: bool) -> int:
 
 def _ellipse(world_size: int, size: tuple[float, float], portrait: bool) -> list[tuple[float, float]]:
     """Clockwise from the top, as tight as leaves room for arrows between neighbours."""
-    gap = 54.0 if world_size <= 8 else 40.0 if world_size <= DETAIL else 12.0
+    gap = 54.0 if world_size <= 8 else 48.0 if world_size <= DETAIL else 12.0
     low, high = (0.6, 0.8) if portrait else (1.3, 1.8)
     aspect = min(max((size[0] + gap) / (size[1] + gap), low), high)
     angles = [2 * math.pi * rank / world_size for rank in range(world_size)]

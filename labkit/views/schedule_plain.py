@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import join_ranks
@@ -43,16 +44,39 @@ def chunk_name(trace: Trace, chunk: int) -> str:
     return f"#{chunk}" if trace.num_chunks > 1 else "all"
 
 
-def arrows(frame: Frame, num_chunks: int) -> list[tuple[int, int, str, bool]]:
-    """Sender, receiver, label, and whether anything is added: one arrow per pair."""
+@dataclass(frozen=True)
+class Arrow:
+    """One arrow per pair of ranks: its label and where that stands, and whether anything is added."""
+
+    src: int
+    dst: int
+    label: str
+    adds: bool
+    at: tuple[float, float]
+
+    @property
+    def kind(self) -> str:
+        return "add" if self.adds else "copy"
+
+
+def label_width(label: str) -> float:
+    return 8.0 + 7 * len(label)
+
+
+def arrows(trace: Trace, frame: Frame, scene: Scene) -> list[Arrow]:
+    """The arrows of a step."""
     by_pair: dict[tuple[int, int], list[Transfer]] = {}
     for each in frame.transfers:
         by_pair.setdefault((each.src, each.dst), []).append(each)
     made = []
     for (src, dst), moved in by_pair.items():
-        label = " ".join(_moved(moved, reduce, num_chunks) for reduce in (True, False) if any(t.reduce is reduce for t in moved))
-        made.append((src, dst, label, any(each.reduce for each in moved)))
-    return made
+        kinds = [reduce for reduce in (True, False) if any(t.reduce is reduce for t in moved)]
+        label = " ".join(_moved(moved, reduce, trace.num_chunks) for reduce in kinds)
+        made.append((src, dst, label, kinds[0]))
+    if not labelled(frame, scene):
+        return [Arrow(*one, (0.0, 0.0)) for one in made]
+    places = scene.labels_at([((src, dst), label_width(label)) for src, dst, label, _ in made])
+    return [Arrow(*one, at) for one, at in zip(made, places, strict=True)]
 
 
 def _moved(moved: Sequence[Transfer], reduce: bool, num_chunks: int) -> str:
@@ -124,7 +148,8 @@ def picture(trace: Trace, scene: Scene) -> dict[str, Any]:
 
     frames = [
         {
-            "phase": frame.phase, "text": frame.text, "arrows": arrows(frame, trace.num_chunks), "labelled": labelled(frame, scene),
+            "phase": frame.phase, "text": frame.text, "labelled": labelled(frame, scene),
+            "arrows": [(a.src, a.dst, a.label, a.kind, *(round(v, 1) for v in a.at)) for a in arrows(trace, frame, scene)],
             "changes": changed(frame.changes), "reads": reads(frame, scene, slots),
             "counters": counters(trace, frame.step + 1) if scene.detail else [], "summary": summary(trace, frame.step + 1),
         }
@@ -136,8 +161,8 @@ def picture(trace: Trace, scene: Scene) -> dict[str, Any]:
         "boxes": [[round(value, 1) for value in box] for box in scene.boxes], "slots": scene.slots,
         "corners": [[scene.cell_at(rank, slot) for slot in range(len(held))] for rank, held in enumerate(scene.slots)],
         "links": {f"{src}>{dst}": [round(value, 1) for value in curve] for (src, dst), curve in scene.links.items()},
-        "labels": {f"{src}>{dst}": [round(value, 1) for value in scene.label_at((src, dst))] for src, dst in scene.links},
-        "palette": palette(trace.world_size), "swatches": swatches(trace), "legend": legend(trace), "arrow_legend": LEGEND, "edges": EDGES, "chunks": [chunk_name(trace, chunk) for chunk in range(trace.num_chunks)],
+        "palette": palette(trace.world_size), "swatches": swatches(trace), "legend": legend(trace), "arrow_legend": LEGEND,
+        "edges": EDGES, "chunks": [chunk_name(trace, chunk) for chunk in range(trace.num_chunks)],
         "start": {"text": said(trace, 0), "changes": changed(trace.start), "summary": summary(trace, 0),
                   "counters": counters(trace, 0) if scene.detail else []},
         "frames": frames, "problems": [problem.sentence for problem in trace.problems],

@@ -76,10 +76,10 @@ def _cell(
     color, ink = colors[plain.cell_color(trace, ranks)] if ranks else ("none", "currentColor")
     edge = 'stroke="currentColor" stroke-width="3"' if fresh else _LINE + ("" if ranks else ' stroke-dasharray="3 3"')
     middle = x + width / 2
-    words = esc(plain.cell_text(trace, ranks))
+    words, name = esc(plain.cell_text(trace, ranks)), plain.chunk_name(trace, chunk)
     drawn = (
         f'<rect x="{x + 2:.1f}" y="{y + 2:.1f}" width="{width - 4}" height="{height - 4}" rx="3" fill="{color}" {edge}/>'
-        f'<text x="{middle:.1f}" y="{y + 13:.1f}" text-anchor="middle" font-size="10" fill="{ink}" {_FAINT}>{plain.chunk_name(trace, chunk)}</text>'
+        f'<text x="{middle:.1f}" y="{y + 13:.1f}" text-anchor="middle" font-size="10" fill="{ink}" {_FAINT}>{name}</text>'
         f'<text x="{middle:.1f}" y="{y + height - 12:.1f}" text-anchor="middle" font-size="13" font-weight="600" '
         f'fill="{ink}">{words}</text>'
     )
@@ -95,21 +95,20 @@ def _arrows(trace: Trace, position: int, scene: Scene, key: str) -> str:
         return ""
     frame = trace.frames[position - 1]
     lines, labels = [], []
-    for src, dst, label, adds in plain.arrows(frame, trace.num_chunks):
-        x0, y0, x1, y1, x2, y2 = scene.links[src, dst]
-        color, name, dash = (ADD, "add", "") if adds else (COPY, "copy", ' stroke-dasharray="6 4"')
+    for arrow in plain.arrows(trace, frame, scene):
+        x0, y0, x1, y1, x2, y2 = scene.links[arrow.src, arrow.dst]
+        color, dash = (ADD, "") if arrow.adds else (COPY, ' stroke-dasharray="6 4"')
         lines.append(
             f'<path d="M{x0:.1f},{y0:.1f}Q{x1:.1f},{y1:.1f} {x2:.1f},{y2:.1f}" fill="none" stroke="{color}" '
-            f'stroke-width="{2 if scene.detail else 1.2}"{dash} marker-end="url(#{esc(f"lk-{name}-{key}")})"/>'
+            f'stroke-width="{2 if scene.detail else 1.2}"{dash} marker-end="url(#{esc(f"lk-{arrow.kind}-{key}")})"/>'
         )
         if plain.labelled(frame, scene):
-            x, y = scene.label_at((src, dst))
-            labels.append(_plate(x, y, label, color))
+            labels.append(_plate(*arrow.at, arrow.label, color))
     return "".join(lines) + "".join(labels)
 
 
 def _plate(x: float, y: float, label: str, color: str) -> str:
-    width = 8 + 7 * len(label)
+    width = plain.label_width(label)
     return (
         f'<rect x="{x - width / 2:.1f}" y="{y - 8:.1f}" width="{width}" height="16" rx="8" fill="{color}"/>'
         f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" font-size="11" font-weight="600" '

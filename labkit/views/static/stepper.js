@@ -114,7 +114,7 @@ function makeLegend(parent, data) {
 function makePicture(parent, data) {
   const id = `lks-${++made}`;
   const [width, height] = data.size;
-  const svg = draw(parent, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", style: `max-width:${width}px` });
+  const svg = draw(parent, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", preserveAspectRatio: "xMinYMid", style: `max-width:${width}px` });
   makeHeads(svg, id);
   const below = draw(svg, "g");
   const counters = data.boxes.map((_, rank) => makeBox(below, data, rank));
@@ -132,19 +132,15 @@ function makePicture(parent, data) {
     counters.forEach((set, rank) => data.detail && set(frame.counters[rank]));
     above.replaceChildren();
     flyers = [];
-    for (const [src, dst, , adds] of frame.arrows ?? []) {
+    for (const [src, dst, , kind] of frame.arrows ?? []) {
       const [x0, y0, x1, y1, x2, y2] = data.links[`${src}>${dst}`];
-      const kind = adds ? "add" : "copy";
       draw(above, "path", {
         d: `M${x0},${y0}Q${x1},${y1} ${x2},${y2}`, class: `lks-arrow lks-line-${kind}${data.detail ? "" : " lks-thin"}`,
         "marker-end": `url(#${id}-${kind})`, "data-arrow": `${src}>${dst}`,
       });
     }
-    for (const [src, dst, label, adds] of (frame.labelled && frame.arrows) || []) {
-      const link = `${src}>${dst}`;
-      const group = plate(above, ...data.labels[link], label, adds ? "add" : "copy");
-      flyers.push([group, data.links[link]]);
-    }
+    for (const [src, dst, label, kind, x, y] of (frame.labelled && frame.arrows) || [])
+      flyers.push([plate(above, x, y, label, kind), data.links[`${src}>${dst}`]]);
     svg.setAttribute("aria-label", frame.text);
   };
   const fly = (t) => flyers.forEach(([group, curve]) => group.setAttribute("transform", `translate(${on(curve, t).join(" ")})`));
