@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
@@ -29,12 +31,11 @@ from .checks import check_deadline, raise_first, targets_of
 from .injection import ActiveInjection
 from .ladder import climb
 from .live import Live
+from .scheduling import RunsSchedules
 from .transport import OnOutput, Pending
 from .variables import pack, unpack
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule
-    from ..schedule.records import Comparison, ScheduleRun
     from .cluster import Cluster
 
 DEADLINE_S = 10.0
@@ -44,7 +45,7 @@ _BROKEN_WORDS = (
 )  # fmt: skip
 
 
-class World:
+class World(RunsSchedules):
     """Live ranks, one ipyparallel engine each: run, inject, diagnose, recover, stop.
 
     >>> world = labkit.start(ranks=4)                                    # doctest: +SKIP
@@ -64,6 +65,7 @@ class World:
         self._names: dict[int, tuple[str, ...]] = {}
         self._injections: list[ActiveInjection] = []
         self.stopped = False
+        self._owner = os.getpid()
 
     # ---- what it is
     @property
@@ -258,7 +260,9 @@ class World:
         seats = self._cluster.seats
         cards = tuple(make_card(view, seats[view.rank], self.backend) for view in evidence.ranks)
         busy = [rank for rank, pending in self._pending.items() if not pending.done]
-        if self.broken:
+        if self._cluster.lost:
+            note = "the controller is gone; world.recover() starts all anew"
+        elif self.broken:
             note = f"the groups are broken {self.broken}; world.recover() forms new ones"
         else:
             note = f"{join_ranks(busy)} still at cell {self.cell}; world.recover() frees them" if busy else ""
@@ -332,7 +336,9 @@ class World:
         """
         self._alive()
         labnote.saw(self)
-        report = climb(self._cluster, self._pending, self._names, mode=self.mode, broken=bool(self.broken), force=force)
+        report = self._whole(
+            lambda: climb(self._cluster, self._pending, self._names, mode=self.mode, broken=bool(self.broken), force=force)
+        )
         self.broken = ""
         self._pending.clear()
         for rank in report.replaced:
@@ -341,6 +347,30 @@ class World:
             self._injections.clear()
         labnote.recovered(self, report)
         return report
+
+    def _whole(self, work: Callable[[], RecoveryReport]) -> RecoveryReport:
+        """Do a recovery to its end, which is seconds away, and only then hear an interrupt: half of one loses variables."""
+        done: list[RecoveryReport | BaseException] = []
+
+        def act() -> None:
+            try:
+                done.append(work())
+            except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
+                done.append(error)
+
+        worker = threading.Thread(target=act, name="labkit-recover")
+        worker.start()
+        interrupted = False
+        while worker.is_alive():
+            try:
+                worker.join(0.05)
+            except KeyboardInterrupt:
+                interrupted = True
+        if isinstance(done[0], BaseException):
+            raise done[0]
+        if interrupted:
+            raise KeyboardInterrupt
+        return done[0]
 
     def interrupt(self) -> RecoveryReport:
         """What the square button does: free the ranks, not only the cell."""
@@ -355,7 +385,7 @@ class World:
 
     def stop(self) -> None:
         """End every rank, the controller and the store; a second call does nothing."""
-        if not self.stopped:
+        if not self.stopped and os.getpid() == self._owner:  # a fork of the kernel must not end its parent's ranks
             labnote.saw(self)
             self.stopped = True
             self._cluster.stop()
@@ -372,6 +402,8 @@ class World:
     def _ready(self, ranks: Sequence[int] | int | None) -> tuple[int, ...]:
         """The ranks a request may go to; an error for those that are not there, dead, or busy."""
         self._alive()
+        if self._cluster.lost:
+            raise RankDead("the way to the ranks is gone (the controller has ended)", hint="world.recover() starts all anew", ranks=[])
         targets = targets_of(ranks, self.world_size)
         dead = [rank for rank in targets if self._cluster.seats[rank].exit_code is not None]
         if dead:
@@ -386,16 +418,3 @@ class World:
                 ranks=busy,
             )
         return targets
-
-    # ---- schedules; loaded when first asked for
-    def run_schedule(self, algorithm: str | Schedule, **options: Any) -> ScheduleRun:
-        """Execute a collective's algorithm on the ranks, message by message; see `schedules.run_schedule`."""
-        from . import schedules
-
-        return schedules.run_schedule(self, algorithm, **options)
-
-    def compare(self, algorithms: Sequence[str | Schedule], **options: Any) -> Comparison:
-        """All-reduce algorithms side by side and against the library's; see `schedules.compare`."""
-        from . import schedules
-
-        return schedules.compare(self, algorithms, **options)

@@ -68,8 +68,11 @@ def describe_error(error: BaseException) -> CodeError:
     site = CallSite(users[-1].filename, users[-1].lineno or 0, users[-1].name) if users else None
     if isinstance(error, SyntaxError) and error.filename and error.filename.startswith("cell "):
         site = CallSite(error.filename, error.lineno or 0)
-    lines = traceback.format_list(users) + traceback.format_exception_only(error)
-    message = str(error)
+    try:
+        lines = traceback.format_list(users) + traceback.format_exception_only(error)
+        message = str(error)
+    except BaseException as second:  # noqa: BLE001 - an exception whose own text raises must not take the answer with it
+        lines, message = [], f"its text can't be had: {type(second).__name__}"
     name = type(error).__name__ if isinstance(error, LabkitError) else type(error).__qualname__
     return CodeError(type=name, message=_first_lines(message), site=site, traceback="".join(lines)[-8000:])
 

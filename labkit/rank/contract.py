@@ -11,9 +11,12 @@ The wait polls with a short sleep instead of blocking in the store, so that an i
 from __future__ import annotations
 
 import json
+import linecache
 import time
+from collections.abc import Callable
 from typing import Any
 
+from ..diagnosis.reading import block
 from ..errors import ContractError, join_ranks
 from ..wire import Call, CallSite
 from .context import RankContext
@@ -49,7 +52,7 @@ class Contract:
         self._wait(keys, call)
         prints = {rank: json.loads(text) for rank, text in zip(call.group_ranks, self._store.multi_get(keys), strict=True)}
         self._tidy(call.group, mine)
-        text = difference(prints)
+        text = difference(prints, _source)
         if text:
             raise ContractError(
                 f"the ranks do not agree on {call}: {text}",
@@ -86,19 +89,38 @@ def fingerprint(call: Call) -> dict[str, Any]:
     }
 
 
-def difference(prints: dict[int, dict[str, Any]]) -> str:
+def _source(file: str) -> str:
+    """The text of a rank cell, as it was compiled here."""
+    return "".join(linecache.getlines(file))
+
+
+def difference(prints: dict[int, dict[str, Any]], source: Callable[[str], str] = lambda file: "") -> str:
     """What differs between members' fingerprints, in words; "" if nothing that matters does.
 
-    The line counts for collectives that every member calls alike (the same op written twice, on other
-    data, is how two reductions get swapped without an error), but not where a root has a branch of its own.
+    The line counts for collectives that every member calls alike, where the source shows that every rank
+    must pass both lines in the same order: the same op written twice is how two reductions get swapped
+    without an error. A line under an `if` of its own, or an unrolled loop, tells nothing.
     """
     for field in _LOOKED_AT:
-        if field == "site" and not all(p["op"].startswith(_SAME_LINE) for p in prints.values()):
+        if field == "site" and not _lines_must_agree(list(prints.values()), source):
             continue
         values = {rank: tuple(p[field]) if isinstance(p[field], list) else p[field] for rank, p in prints.items()}
         if len(set(values.values())) > 1:
             return _describe(field, values, prints)
     return ""
+
+
+def _lines_must_agree(prints: list[dict[str, Any]], source: Callable[[str], str]) -> bool:
+    if not all(p["op"].startswith(_SAME_LINE) and p["site"] for p in prints):
+        return False
+    files = {p["site"][0] for p in prints}
+    if len(files) != 1:
+        return False
+    text = source(files.pop())
+    around = {block(text, p["site"][1]) for p in prints}
+    if len(around) != 1 or None in around:
+        return False
+    return not any(arm.startswith("FunctionDef") for _, arm in around.pop() or ())
 
 
 def _describe(field: str, values: dict[int, Any], prints: dict[int, dict[str, Any]]) -> str:

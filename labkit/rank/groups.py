@@ -22,6 +22,7 @@ from .sockets import GroupSockets
 from .tap import Tap
 
 STORE_TIMEOUT_S = 30.0
+_INIT, _DESTROY = c10d.init_process_group, c10d.destroy_process_group  # whatever a learner puts in their place later
 
 
 class Groups:
@@ -55,7 +56,7 @@ class Groups:
         context.store = store
         self._made = 0
         with self.sockets.watching():
-            dist.init_process_group(
+            _INIT(
                 context.backend, store=dist.PrefixStore("group", store), rank=context.rank,
                 world_size=context.world_size, timeout=timedelta(seconds=timeout_s), **self._device_option(),
             )  # fmt: skip
@@ -64,7 +65,7 @@ class Groups:
         self._tap.completes_on_return = not returns_at_once(context.backend)
         self._tap.watch(c10d._get_default_group(), "world", tuple(range(context.world_size)))
         self.set_mode(context.mode)
-        self._wrap_new_group()
+        self._wrap_makers()
         context.leave()
         return value
 
@@ -92,13 +93,23 @@ class Groups:
             self.sockets.cut()
             if returns_at_once(self._context.backend):
                 abort_groups()  # what is enqueued would be waited for, up to the group's timeout
-            dist.destroy_process_group()
+            _DESTROY()
         self.sockets.forget()
 
-    def _wrap_new_group(self) -> None:
+    def _wrap_makers(self) -> None:
         """Groups the learner makes get the generation's timeout and are watched as well."""
         if self._originals:
             return
+        init = self._originals["init_process_group"] = dist.init_process_group
+
+        @functools.wraps(init)
+        def init_process_group(*args: Any, **kwargs: Any) -> None:
+            with self.sockets.watching():
+                init(*args, **kwargs)
+            group = c10d._get_default_group()
+            self._tap.watch(group, "world", tuple(range(group.size())))
+
+        dist.init_process_group = init_process_group
         original = self._originals["new_group"] = c10d.new_group
 
         @functools.wraps(original)

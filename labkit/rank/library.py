@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 from .moves import Wire
 
@@ -19,7 +20,7 @@ _OPS = {"SUM": "SUM", "AVG": "SUM", "MAX": "MAX", "MIN": "MIN", "PRODUCT": "PROD
 
 def all_reduce(wire: Wire, tensor: torch.Tensor, op: str) -> None:
     """The library's all-reduce, waited for."""
-    options = dist.AllreduceOptions()
+    options = c10d.AllreduceOptions()
     options.reduceOp = getattr(dist.ReduceOp, _OPS[op])
     wire.backend.allreduce([tensor], options).wait()
     wire.settle()
@@ -57,12 +58,12 @@ def collective(wire: Wire, name: str, num_elements: int, dtype: torch.dtype) -> 
     piece = tensor(num_elements // size) if name in ("all_gather", "reduce_scatter") else whole[:0]
     other = tensor(num_elements) if name == "all_to_all" else whole[:0]
     issue: dict[str, Callable[[], Any]] = {
-        "all_reduce": lambda: backend.allreduce([whole], dist.AllreduceOptions()),
-        "broadcast": lambda: backend.broadcast([whole], dist.BroadcastOptions()),
-        "reduce": lambda: backend.reduce([whole], dist.ReduceOptions()),
-        "all_gather": lambda: backend._allgather_base(whole, piece, dist.AllgatherOptions()),
-        "reduce_scatter": lambda: backend._reduce_scatter_base(piece, whole, dist.ReduceScatterOptions()),
-        "all_to_all": lambda: backend.alltoall_base(other, whole, [], [], dist.AllToAllOptions()),
+        "all_reduce": lambda: backend.allreduce([whole], c10d.AllreduceOptions()),
+        "broadcast": lambda: backend.broadcast([whole], c10d.BroadcastOptions()),
+        "reduce": lambda: backend.reduce([whole], c10d.ReduceOptions()),
+        "all_gather": lambda: backend._allgather_base(whole, piece, c10d.AllgatherOptions()),
+        "reduce_scatter": lambda: backend._reduce_scatter_base(piece, whole, c10d.ReduceScatterOptions()),
+        "all_to_all": lambda: backend.alltoall_base(other, whole, [], [], c10d.AllToAllOptions()),
     }
 
     def call() -> None:

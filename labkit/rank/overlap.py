@@ -21,7 +21,7 @@ from .moves import COMBINE, Memory, Tally, Wire, step_by_step
 if TYPE_CHECKING:
     from ..schedule.program import Move
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 2 << 20  # each costs two hand-overs between threads: smaller ones overlap more and are slower on busy cores
 AHEAD = 8  # receives posted beyond the one that is waited for
 
 

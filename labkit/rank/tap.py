@@ -213,6 +213,11 @@ class Tap:
         else:
             self._pending.append((seen.work, *at))
 
+    @property
+    def num_open(self) -> int:
+        """Asynchronous calls that have not completed."""
+        return len(self._pending) + len(self._loose)
+
     def sweep(self, limit: int = 1 << 30) -> None:
         """Mark asynchronous calls that have completed; oldest first, at most `limit` looked at."""
         now = time.monotonic()

@@ -135,3 +135,42 @@ def test_several_side_by_side_with_the_library(world_of: WorldMaker) -> None:
     assert all(len(each.times_s) == 3 and each.low_s > 0 for each in found.timings)
     assert found.speed("library") == 1
     assert "of the library's speed" in str(found)
+
+
+# ---- sweeps
+def test_a_sweep_measures_library_and_schedules_and_says_where_it_is(world_of: WorldMaker) -> None:
+    told: list[tuple[int, int, str]] = []
+    names = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "ring"]
+    found = world_of(3).sweep(
+        [1000, 9000], names, rounds=2, warmups=1, on_progress=lambda done, of, point: told.append((done, of, point.name))
+    )
+    assert [name for _, _, name in told] == names * 2
+    assert told[-1][:2] == (14, 14)
+    gathered = found.of("all_gather")[0]
+    assert (gathered.num_bytes, gathered.count, len(gathered.times_s)) == (996, 83, 2)  # what 3 ranks can share, in float32
+    assert gathered.busbw_gb_per_s == pytest.approx(gathered.num_bytes / gathered.median_s / 1e9 * 2 / 3)
+    assert not found.interrupted
+    assert loads(dumps(found)) == found
+
+
+def test_an_interrupted_sweep_keeps_what_was_measured_and_the_world(world_of: WorldMaker) -> None:
+    world = world_of(2)
+
+    def stop_at_three(done: int, of: int, point: object) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    found = world.sweep("1K:64K:2", rounds=1, warmups=0, on_progress=stop_at_three)
+    assert (len(found.points), found.interrupted) == (3, True)
+    timer = threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,))
+    timer.start()
+    found = world.sweep([1 << 12, 1 << 26], ["ring"], rounds=500, warmups=0)
+    assert (found.interrupted, len(found.points) < 2) == (True, True)
+    assert world.run_schedule("ring", numel=5).ok
+
+
+def test_a_predicted_crossing_is_measured(world_of: WorldMaker) -> None:
+    found = world_of(4).crossing("recursive-doubling", "ring", rounds=2)
+    assert found.link.alpha_s > 0
+    assert len(found.comparisons) >= 4
+    assert "cross: predicted" in str(found)

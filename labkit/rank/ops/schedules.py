@@ -36,7 +36,7 @@ def schedule(
     trace: bool = True,
 ) -> dict[str, Any]:
     """Execute a program on a rank's tensor (or on one made here), and hold the result against the library's all-reduce."""
-    made, wire = _program(program), Wire(context)
+    made, wire = load_program(program), Wire(context)
     mine, num_elements = _input(context, wire, made, numel=numel, dtype=dtype, name=tensor, op=op)
     memory = Memory(made, num_elements, mine.dtype, context.device)
     memory.load(mine)
@@ -62,7 +62,7 @@ def schedule(
     }
 
 
-def _program(text: str) -> Program:
+def load_program(text: str) -> Program:
     """A program as it travels; the schedules are loaded now, so that a rank that runs none starts without them."""
     from ...plain import loads
     from ...schedule.program import Program
@@ -145,7 +145,7 @@ def compare_schedules(
     wire, kind = Wire(context), getattr(torch, dtype)
     runs = []
     for text in programs:
-        program = _program(text)
+        program = load_program(text)
         memory = Memory(program, numel, kind, context.device)
         runs.append(runner(wire, memory, program.moves(numel), op))
     library = torch.zeros(numel, dtype=kind, device=context.device)

@@ -1,0 +1,109 @@
+"""Sweeps over sizes on a world's live ranks, and the size at which two algorithms cross."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import LabkitError, UsageError
+from ..plain import dumps
+from ..registry import unknown
+from ..schedule import ALGORITHMS, Sample, crossover, fit, programs
+from ..schedule.bandwidth import FACTORS
+from ..schedule.records import Comparison
+from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of, crossing_of, parse_sizes
+from ..units import is_whole
+from .checks import raise_first
+from .schedules import ITEM_BYTES, ask, check_op, compare, spans
+
+if TYPE_CHECKING:
+    from .world import World
+
+OnProgress = Callable[[int, int, Point], None]
+CALIBRATE = (1 << 10, 1 << 15, 1 << 20, 1 << 22)
+AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
+LARGEST_BYTES = 64 << 20
+
+
+def sweep(
+    world: World,
+    sizes: Sequence[int] | str = "1K:16M:4",
+    collectives: Sequence[str] = ("all_reduce",),
+    *,
+    dtype: str = "float32",
+    op: str = "sum",
+    rounds: int = 7,
+    warmups: int = 2,
+    on_progress: OnProgress | None = None,
+    deadline_s: float | None = None,
+) -> Sweep:
+    """Measure library collectives ("all_reduce", ...) and schedules ("ring", ...) over sizes in bytes.
+
+    `sizes` are S as the field's tools count it: the total for all-gather and reduce-scatter, rounded down to what the
+    ranks can share. An interrupt frees the ranks and keeps what was measured, and so does a rank that dies.
+    """
+    names = (collectives,) if isinstance(collectives, str) else tuple(collectives)
+    for name in names:
+        if name not in LIBRARY_MODELS and name not in ALGORITHMS:
+            raise unknown("collective or algorithm", name, [*LIBRARY_MODELS, *ALGORITHMS])
+    for number, low in ((rounds, 1), (warmups, 0)):
+        if not is_whole(number) or number < low:
+            raise UsageError(f"{number!r} rounds make no sense", hint=f"give a whole number from {low}")
+    reduce_name = check_op(op, dtype)
+    wanted = [(name, size) for size in parse_sizes(sizes) for name in names]
+    points: list[Point] = []
+    interrupted, error = False, ""
+    try:
+        for name, size in wanted:
+            points.append(_point(world, name, size, dtype, reduce_name, rounds, warmups, deadline_s))
+            if on_progress is not None:
+                on_progress(len(points), len(wanted), points[-1])
+    except KeyboardInterrupt:
+        interrupted = True
+    except LabkitError as failure:
+        if not points:
+            raise
+        error = str(failure)
+    return Sweep(world.backend, world.world_size, tuple(points), warmups, interrupted, error)
+
+
+def _point(world: World, name: str, size: int, dtype: str, op: str, rounds: int, warmups: int, deadline_s: float | None) -> Point:
+    collective, item_bytes = collective_of(name), ITEM_BYTES[dtype]
+    parts = world.world_size if FACTORS[collective].times == "n" else 1
+    numel = max(1, size // item_bytes // parts) * parts
+    calls = 8 if size <= 1 << 16 else 2 if size <= 1 << 20 else 1  # a short call is lost in the clock of a busy machine
+    made: list[Any] = [None] * world.world_size
+    if name not in LIBRARY_MODELS:
+        made = list(programs(ALGORITHMS[name].schedule(world.world_size)))
+    shared = {"name": name, "numel": numel, "dtype": dtype, "op": op, "warmups": warmups, "rounds": rounds, "calls": calls}
+    payloads = [{"program": "" if program is None else dumps(program), **shared} for program in made]
+    outcomes, _ = ask(world, "sweep_point", payloads, deadline_s)
+    raise_first(name, outcomes)
+    times = spans([outcome.value for outcome in outcomes])
+    return Point(
+        name=name, collective=collective, world_size=world.world_size, num_bytes=numel * item_bytes, dtype=dtype,
+        item_bytes=item_bytes, op=op, times_s=tuple(seconds / calls for seconds in times),
+    )  # fmt: skip
+
+
+def crossing(world: World, one: str, other: str, *, rounds: int = 7, deadline_s: float | None = None) -> Crossing:
+    """Fit both algorithms on four sizes, predict where they cross, and measure around there."""
+    for name in (one, other):
+        if ALGORITHMS[name].collective != "all_reduce":
+            raise UsageError(f"{name} is no all-reduce", hint="name two all-reduce algorithms")
+
+    def measure(size: int) -> Comparison:
+        return compare(world, [one, other], num_bytes=max(4, size // 4 * 4), rounds=rounds, deadline_s=deadline_s)
+
+    taken = [measure(size) for size in CALIBRATE]
+    samples = [
+        Sample(timing.name, world.world_size, each.num_bytes, timing.median_s) for each in taken for timing in each.timings[:2]
+    ]
+    link = fit(samples).link
+    predicted = crossover(one, other, world.world_size, link)
+    if predicted is not None:
+        around = {int(predicted * factor) for factor in AROUND} - set(CALIBRATE)
+        taken += [measure(size) for size in sorted(around) if 4 <= size <= LARGEST_BYTES]
+    taken.sort(key=lambda each: each.num_bytes)
+    ratios = [(float(each.num_bytes), each.timings[0].median_s / each.timings[1].median_s) for each in taken]
+    return Crossing(one, other, world.world_size, link, predicted, crossing_of(ratios), tuple(taken))

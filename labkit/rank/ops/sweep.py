@@ -1,0 +1,40 @@
+"""One point of a sweep: a library collective or a schedule, at one size, a number of rounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..context import RankContext
+from ..dispatch import OPS
+from ..library import collective, timed
+from ..moves import Memory, Wire
+from ..overlap import runner
+from .schedules import load_program
+
+
+@OPS.register("sweep_point")
+def sweep_point(
+    context: RankContext,
+    *,
+    shell: Any,
+    buffers: list[Any],
+    name: str,
+    program: str,
+    numel: int,
+    dtype: str,
+    op: str,
+    warmups: int,
+    rounds: int,
+    calls: int,
+) -> list[list[float]]:
+    """When each round began and ended on this rank; a round is `calls` calls, after `warmups` rounds that don't count."""
+    wire, kind = Wire(context), getattr(torch, dtype)
+    if program:
+        made = load_program(program)
+        run: Any = runner(wire, Memory(made, numel, kind, context.device), made.moves(numel), op)
+    else:
+        run = collective(wire, name, numel, kind)
+    taken = [timed(wire, run, calls) for _ in range(warmups + rounds)]
+    return [list(span) for span in taken[warmups:]]
