@@ -5,6 +5,8 @@ One geometry serves the still picture, the stepper and the video, so that they s
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,9 +18,11 @@ MANY_CHUNKS = 40  # of one rank; more would be specks
 TITLE, FOOT, PAD = 22, 32, 6  # of a rank's box, above and below its chunks and at their sides
 EDGE = 14  # around the whole picture
 LABEL = 17  # height of an arrow's label
+_FINE = 720  # points of the curve that ranks are placed on
 _PLACES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78, 0.45, 0.35, 0.55, 0.65)  # of a label along its arrow, the best first
 
 Pair = tuple[int, int]
+Point = tuple[float, float]
 Curve = tuple[float, float, float, float, float, float]  # start, bend, end
 
 
@@ -36,14 +40,14 @@ class Scene:
     columns: int
     links: dict[Pair, Curve]
 
-    def cell_at(self, rank: int, slot: int) -> tuple[float, float]:
+    def cell_at(self, rank: int, slot: int) -> Point:
         """The corner of a cell."""
         x, y, width, _ = self.boxes[rank]
         used = min(self.columns, len(self.slots[rank]))
         left = x + (width - used * self.cell[0]) / 2
         return left + slot % self.columns * self.cell[0], y + TITLE + slot // self.columns * self.cell[1]
 
-    def labels_at(self, arrows: Sequence[tuple[Pair, float]]) -> list[tuple[float, float]]:
+    def labels_at(self, arrows: Sequence[tuple[Pair, float]]) -> list[Point]:
         """Where the labels of arrows that are seen together stand, given their widths: clear of boxes and of one another."""
         taken = [*self.boxes]
         found = []
@@ -63,7 +67,7 @@ def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
     return ax < bx + bw and bx < ax + aw and ay < by + bh and by < ay + ah
 
 
-def on_curve(curve: Curve, at: float) -> tuple[float, float]:
+def on_curve(curve: Curve, at: float) -> Point:
     """A point of a quadratic curve, `at` from 0 to 1.
 
     >>> on_curve((0, 0, 1, 2, 2, 0), 0.5)
@@ -117,15 +121,16 @@ def place(trace: Trace, *, portrait: bool = False) -> Scene:
     columns = _columns(trace.world_size, most, portrait)
     if detail:
         rows = -(-most // columns) if most else 0
-        size: tuple[float, float] = (max(columns * cell[0] + 2 * PAD, 88.0), TITLE + rows * cell[1] + FOOT + PAD)
+        size: Point = (max(columns * cell[0] + 2 * PAD, 88.0), TITLE + rows * cell[1] + FOOT + PAD)
     else:
         slots, size = ((),) * trace.world_size, (30.0, 20.0)
     kind = kind_of(trace)
-    middles = _tree(trace, size, portrait) if kind == "tree" else _ellipse(trace.world_size, size, portrait)
+    middles = _tree(trace, size, portrait) if kind == "tree" else _ellipse(trace, size, portrait)
     left, top = (min(point[axis] for point in middles) - size[axis] / 2 - EDGE for axis in (0, 1))
     middles = [(x - left, y - top) for x, y in middles]
     width, height = (max(point[axis] for point in middles) + size[axis] / 2 + EDGE for axis in (0, 1))
-    links = {pair: _link(pair, middles, size, kind, pairs_of(trace)) for pair in pairs_of(trace)}
+    pairs = frozenset(pairs_of(trace))
+    links = {pair: _link(pair, middles, size, kind, pairs) for pair in sorted(pairs)}
     boxes = tuple((x - size[0] / 2, y - size[1] / 2, *size) for x, y in middles)
     return Scene(kind, width, height, detail, boxes, slots, cell, columns, links)
 
@@ -153,25 +158,63 @@ def _columns(world_size: int, most: int, portrait: bool) -> int:
     return min(most, 8)
 
 
-def _ellipse(world_size: int, size: tuple[float, float], portrait: bool) -> list[tuple[float, float]]:
-    """Clockwise from the top, as tight as leaves room for arrows between neighbours."""
-    gap = 54.0 if world_size <= 8 else 48.0 if world_size <= DETAIL else 12.0
-    low, high = (0.6, 0.8) if portrait else (1.3, 1.8)
-    aspect = min(max((size[0] + gap) / (size[1] + gap), low), high)
-    angles = [2 * math.pi * rank / world_size for rank in range(world_size)]
-    radius = 60.0 if world_size <= DETAIL else 240.0
-    while True:
-        middles = [(radius * aspect * math.sin(angle), -radius * math.cos(angle)) for angle in angles]
-        if all(
-            abs(ax - bx) >= size[0] + gap or abs(ay - by) >= size[1] + gap
-            for index, (ax, ay) in enumerate(middles)
-            for bx, by in middles[:index]
-        ):
-            return middles
-        radius += 10.0
+def _ellipse(trace: Trace, size: Point, portrait: bool) -> list[Point]:
+    """Clockwise from the top, as large as the room lets boxes be, but wide enough that arrows pass beside boxes."""
+    count = trace.world_size
+    gap = 54.0 if count <= 8 else 48.0 if count <= DETAIL else 12.0
+    ring = kind_of(trace) == "ring"
+    pitch = (size[0] + (gap if ring or count > 8 else 2 * gap), size[1] + gap)
+    room = (0.85, 1.0) if portrait else (1.7, 1.0)
+
+    def fits(middles: list[Point]) -> float:
+        spans = (max(point[axis] for point in middles) - min(point[axis] for point in middles) + size[axis] for axis in (0, 1))
+        return min(have / span for have, span in zip(room, spans, strict=True))
+
+    rounds = sorted((_round(count, pitch, aspect / 10) for aspect in range(5, 25)), key=fits, reverse=True)
+    if ring or count > DETAIL:
+        return rounds[0]
+    wider = ([(x * more, y * more) for x, y in middles] for more in (1.0, 1.15, 1.3, 1.5) for middles in rounds[:5])
+    return min(wider, key=lambda middles: _crossings(trace, middles, size))
 
 
-def _tree(trace: Trace, size: tuple[float, float], portrait: bool) -> list[tuple[float, float]]:
+def _crossings(trace: Trace, middles: list[Point], size: Point) -> int:
+    """How many arrows run through a box that they have nothing to do with."""
+    pairs, found = frozenset(pairs_of(trace)), 0
+    for pair in pairs:
+        curve = _link(pair, middles, size, "circle", pairs)
+        points = [on_curve(curve, step / 10) for step in range(1, 10)]
+        others = [middle for rank, middle in enumerate(middles) if rank not in pair]
+        found += any(abs(x - ox) < size[0] / 2 + 4 and abs(y - oy) < size[1] / 2 + 4 for x, y in points for ox, oy in others)
+    return found
+
+
+def _round(world_size: int, pitch: Point, aspect: float) -> list[Point]:
+    """Even places on a rounded curve, no two of them nearer than `pitch` both across and down."""
+    turns = (2 * math.pi * index / _FINE for index in range(_FINE + 1))
+    curve = [(aspect * _squared(math.sin(turn)), -_squared(math.cos(turn))) for turn in turns]
+    ways = list(itertools.accumulate((_apart(*ends, pitch) for ends in itertools.pairwise(curve)), initial=0.0))
+    places = []
+    for rank in range(world_size):
+        way = ways[-1] * rank / world_size
+        index = max(bisect.bisect_right(ways, way) - 1, 0)
+        (ax, ay), (bx, by) = curve[index], curve[index + 1]
+        part = (way - ways[index]) / (ways[index + 1] - ways[index])
+        places.append((ax + (bx - ax) * part, ay + (by - ay) * part))
+    nearest = min((_apart(*pair, pitch) for pair in itertools.combinations(places, 2)), default=1.0)
+    return [(x / nearest, y / nearest) for x, y in places]
+
+
+def _squared(value: float) -> float:
+    """Makes a circle a little squarer, so that more of the picture is used."""
+    return math.copysign(abs(value) ** 0.8, value)
+
+
+def _apart(one: Point, other: Point, pitch: Point) -> float:
+    """How far apart two places are, 1 where boxes have just their gap between them."""
+    return max(abs(one[0] - other[0]) / pitch[0], abs(one[1] - other[1]) / pitch[1])
+
+
+def _tree(trace: Trace, size: Point, portrait: bool) -> list[Point]:
     """Root on top; a parent stands over the middle of its children."""
     deep = depths(trace)
     children = {
@@ -190,7 +233,7 @@ def _tree(trace: Trace, size: tuple[float, float], portrait: bool) -> list[tuple
     return [(at[rank] * across, deep[rank] * down) for rank in range(trace.world_size)]
 
 
-def _link(pair: Pair, middles: list[tuple[float, float]], size: tuple[float, float], kind: str, pairs: tuple[Pair, ...]) -> Curve:
+def _link(pair: Pair, middles: list[Point], size: Point, kind: str, pairs: frozenset[Pair]) -> Curve:
     """From border to border; bent to the inside past other ranks, and aside where there is one the other way."""
     (ax, ay), (bx, by) = (middles[rank] for rank in pair)
     x, y = (ax + bx) / 2, (ay + by) / 2
@@ -209,9 +252,7 @@ def _link(pair: Pair, middles: list[tuple[float, float]], size: tuple[float, flo
     return (*start, x, y, *end)
 
 
-def _border(
-    middle: tuple[float, float], toward: tuple[float, float], size: tuple[float, float], off: float
-) -> tuple[float, float]:
+def _border(middle: Point, toward: Point, size: Point, off: float) -> Point:
     dx, dy = toward[0] - middle[0], toward[1] - middle[1]
     half_width, half_height = size[0] / 2 + off, size[1] / 2 + off
     scale = min(half_width / abs(dx) if dx else math.inf, half_height / abs(dy) if dy else math.inf)

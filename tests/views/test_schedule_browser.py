@@ -127,18 +127,19 @@ def test_stepping_back_and_scrubbing_a_ring(show: Callable[..., Any]) -> None:
 
 
 def test_playing_to_the_end_and_pausing(show: Callable[..., Any]) -> None:
-    page = show("ring", 3, speed=4)
+    page = show("ring", 8, speed=2)
     page.locator("[data-do=play]").click()
-    at(page, 2)
+    page.wait_for_function("Number(document.querySelector('.lks').dataset.step) >= 2")
     page.locator("[data-do=play]").click()
     page.locator(".lks[data-playing=false]").wait_for()
-    paused = page.locator(".lks").get_attribute("data-step")
-    page.wait_for_timeout(700)
-    assert page.locator(".lks").get_attribute("data-step") == paused
+    paused = int(page.locator(".lks").get_attribute("data-step"))
+    page.wait_for_timeout(1500)
+    assert page.locator(".lks").get_attribute("data-step") == str(paused) != "14"
+    page.evaluate("window.model.set('step', 12)")
     page.locator("[data-do=play]").click()
-    at(page, 4)
+    at(page, 14)
     page.locator(".lks[data-playing=false]").wait_for()
-    assert counts(page, 0) == ["3"] * 3
+    assert counts(page, 0) == ["8"] * 8
 
 
 def test_chunks_arrive_after_their_flight(show: Callable[..., Any]) -> None:
