@@ -1,4 +1,4 @@
-"""The `labkit` command: doctor, stop, faults, labs, version.
+"""The `labkit` command: doctor, stop, faults, labs, bench, version.
 
 Nothing heavy is imported before it is needed: `labkit --help` loads neither torch nor ipyparallel.
 Exit codes: 0 fine, 1 something does not work, 2 the command can't be right, 130 interrupted.
@@ -17,12 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from . import bench
 from .errors import LabkitError, UsageError
 
 if TYPE_CHECKING:
     from .doctor.strays import WorldFound
 
-COMMANDS = ("doctor", "stop", "faults", "labs", "version")
+COMMANDS = ("doctor", "stop", "faults", "labs", "bench", "version")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -111,6 +112,10 @@ def _parser() -> argparse.ArgumentParser:
     start = labs.add_subparsers(metavar="start", parser_class=_Parser).add_parser("start", help="write your copies into DIR")
     start.add_argument("folder", metavar="DIR", help="a folder of yours; what you have changed there stays")
     start.add_argument("--lab", metavar="NN", help="only this one (default: all)")
+
+    measure = commands.add_parser("bench", help="measure collectives and algorithms over sizes")
+    bench.add_options(measure, _number_of_ranks)
+    measure.set_defaults(run=bench.run)
 
     version = commands.add_parser("version", help="versions, platform and launch command")
     version.add_argument("--json", action="store_true", help="one JSON document instead of text")

@@ -1,0 +1,129 @@
+"""`labkit bench`: starts a world, sweeps, and prints what the field's own tools print."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .schedule.beside import Beside
+    from .schedule.sweeps import Point, Sweep
+
+LARGEST_TEXT = 16 << 20  # a result file is some kilobytes
+
+
+def add_options(parser: argparse.ArgumentParser, number_of_ranks: Callable[[str], int]) -> None:
+    """The command's options."""
+    parser.add_argument("--ranks", type=number_of_ranks, metavar="N", help="ranks (default: LABKIT_RANKS, or 4)")
+    parser.add_argument("--backend", default="auto", metavar="NAME", help="gloo or nccl (default: what the machine has)")
+    parser.add_argument("--sizes", default="1K:16M:4", metavar="FROM:TO:FACTOR", help="or a list, 1K,1M (default: 1K:16M:4)")
+    parser.add_argument(
+        "--collectives", default="all_reduce", metavar="NAMES", help="all_reduce,all_gather,... or schedules: ring,binomial-tree"
+    )
+    parser.add_argument("--dtype", default="float32", metavar="TYPE")
+    parser.add_argument("--op", default="sum", metavar="OP")
+    parser.add_argument("--rounds", type=int, default=7, metavar="N", help="measured rounds a size (default: 7)")
+    parser.add_argument("--warmups", type=int, default=2, metavar="N", help="rounds before that (default: 2)")
+    parser.add_argument("--beside", type=Path, metavar="FILE", help="lay a result of nccl-tests, OSU MPI or labkit's CSV beside")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON document instead of the table")
+    form.add_argument("--csv", action="store_true", help="CSV instead of the table")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure and print; 130 if it was interrupted, and what was measured until then is printed all the same."""
+    text = _read(options.beside) if options.beside is not None else None
+    _check(options, text)
+    from .driver.start import start
+
+    world = start(options.ranks, options.backend)
+    try:
+        names = options.collectives.split(",")
+        found = world.sweep(
+            options.sizes, names, dtype=options.dtype, op=options.op, rounds=options.rounds, warmups=options.warmups,
+            on_progress=_progress if sys.stderr.isatty() else None,
+        )  # fmt: skip
+    finally:
+        world.stop()
+    _clear()
+    beside = _beside(text, found.world_size) if text is not None else None
+    sys.stdout.write(render(found, beside, form="json" if options.json else "csv" if options.csv else "table"))
+    return 130 if found.interrupted else 1 if found.error else 0
+
+
+def render(found: Sweep, beside: Beside | None, form: str) -> str:
+    """A sweep as "table", "csv" or "json"."""
+    from .plain import to_plain
+    from .schedule.tables import rows, rows_to_csv, table
+
+    if form == "csv":
+        return rows_to_csv(rows(found))
+    if form == "json":
+        head = {"backend": found.backend, "ranks": found.world_size, "torch": _torch(), "warmups": found.warmups}
+        ending = {"interrupted": found.interrupted, "error": found.error}
+        plain = {**head, **ending, "rows": rows(found), "sweep": to_plain(found), "beside": to_plain(beside)}
+        return json.dumps(plain, indent=2, allow_nan=False) + "\n"
+    lines = [f"# labkit bench: {found.backend}, torch {_torch()}, {found.world_size} ranks, {found.warmups} rounds to warm up"]
+    if beside is not None:
+        lines.append(f"# beside: {beside.tool}{', ' + beside.collective if beside.collective else ''}{_note(beside)}")
+    return "\n".join([*lines, table(found, beside)]) + "\n"
+
+
+def _note(beside: Beside) -> str:
+    return f"; {beside.note}" if beside.note else ""
+
+
+def _torch() -> str:
+    return importlib.metadata.version("torch")
+
+
+def _check(options: argparse.Namespace, text: str | None) -> None:
+    """What can be seen to be wrong before a world is started, which takes seconds."""
+    from .registry import unknown
+    from .schedule import ALGORITHMS
+    from .schedule.sweeps import LIBRARY_MODELS, parse_sizes
+
+    parse_sizes(options.sizes)
+    for name in options.collectives.split(","):
+        if name not in LIBRARY_MODELS and name not in ALGORITHMS:
+            raise unknown("collective or algorithm", name, [*LIBRARY_MODELS, *ALGORITHMS])
+    if text is not None:
+        _beside(text, options.ranks or 1)
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_TEXT:
+            raise UsageError(f"{path} is too large for a table of results", hint="give the tool's own output")
+        return path.read_text(errors="replace")
+    except OSError as error:
+        raise UsageError(f"{path} can't be read: {error.strerror}", hint="give a file of results") from None
+
+
+def _beside(text: str, world_size: int) -> Beside:
+    from .schedule.beside import read_beside
+
+    return read_beside(text, world_size)
+
+
+def _progress(done: int, total: int, point: Point) -> None:
+    from .units import format_bytes
+
+    width = shutil.get_terminal_size((80, 24)).columns - 1
+    bar = "#" * (20 * done // total)
+    text = f"[{bar:<20}] {done}/{total} {point.name} {format_bytes(point.num_bytes)}"
+    sys.stderr.write(f"\r{text[:width]:<{width}}")
+    sys.stderr.flush()
+
+
+def _clear() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
