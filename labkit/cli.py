@@ -1,4 +1,4 @@
-"""The `labkit` command: doctor, stop, faults, labs, bench, version.
+"""The `labkit` command: doctor, stop, faults, labs, bench, hosts, version.
 
 Nothing heavy is imported before it is needed: `labkit --help` loads neither torch nor ipyparallel.
 Exit codes: 0 fine, 1 something does not work, 2 the command can't be right, 130 interrupted.
@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import bench
 from .errors import LabkitError, UsageError
+from .hosts import command as hosts_command
 
 if TYPE_CHECKING:
     from .doctor.strays import WorldFound
 
-COMMANDS = ("doctor", "stop", "faults", "labs", "bench", "version")
+COMMANDS = ("doctor", "stop", "faults", "labs", "bench", "hosts", "version")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -116,6 +117,9 @@ def _parser() -> argparse.ArgumentParser:
     measure = commands.add_parser("bench", help="measure collectives and algorithms over sizes")
     bench.add_options(measure, _number_of_ranks)
     measure.set_defaults(run=bench.run)
+
+    hosts = commands.add_parser("hosts", help="several hosts on this machine, with shaped links between them")
+    hosts_command.add_options(hosts, _Parser)
 
     version = commands.add_parser("version", help="versions, platform and launch command")
     version.add_argument("--json", action="store_true", help="one JSON document instead of text")

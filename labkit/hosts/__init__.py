@@ -1,0 +1,7 @@
+"""Several hosts on one machine: network namespaces joined by a bridge, each with a shaped link."""
+
+from __future__ import annotations
+
+from .spaces import Hosts, Shape, why_not
+
+__all__ = ["Hosts", "Shape", "why_not"]
