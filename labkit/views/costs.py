@@ -1,0 +1,233 @@
+"""What collectives cost: time against size, measured and by the model, and where one algorithm overtakes another."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import UsageError
+from ..plain import record
+from ..schedule import ALGORITHMS, Link, crossover, predict
+from ..units import format_bytes, format_seconds
+from . import _html as h
+from ._base import add
+from ._plotly import MIME
+from ._text import columns, count
+from .costs_figure import byte_ticks, layout, traces
+
+Runs = Mapping[str, Mapping[float, float | Sequence[float]]]
+_POINTS = 61  # of a model's line
+_SPAN = (64.0, 2.0**28)  # bytes, where nothing is measured
+_ROWS = 24  # of the tables
+
+
+@record
+class CostPoint:
+    """Measured times of one size: the median, and the quickest and the slowest run."""
+
+    name: str
+    num_bytes: float
+    median_s: float
+    low_s: float
+    high_s: float
+    num_runs: int = 1
+
+
+@record
+class CostLine:
+    """What the model says for an algorithm, at many sizes."""
+
+    name: str
+    num_bytes: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+
+@record
+class CostCrossing:
+    """The size from which `other` is cheaper than `one`, both being the cheapest there; `how` is "model" or "measured"."""
+
+    one: str
+    other: str
+    num_bytes: float
+    seconds: float
+    how: str
+
+    @property
+    def sentence(self) -> str:
+        return f"from {format_bytes(self.num_bytes)} on {self.other} is cheaper than {self.one} ({self.how})"
+
+
+@record
+class CostCurves:
+    """Points, lines and crossings of one picture."""
+
+    title: str
+    world_size: int
+    points: tuple[CostPoint, ...]
+    lines: tuple[CostLine, ...]
+    crossings: tuple[CostCrossing, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*(point.name for point in self.points), *(line.name for line in self.lines)]))
+
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """The measured sizes, or some of the lines'."""
+        if self.points:
+            return tuple(sorted({point.num_bytes for point in self.points}))
+        if not self.lines:
+            return ()
+        low, high = self.lines[0].num_bytes[0], self.lines[0].num_bytes[-1]
+        return tuple(size for size in byte_ticks(low, high) if low <= size <= high)
+
+    def measured(self, name: str, num_bytes: float) -> CostPoint | None:
+        return next((each for each in self.points if (each.name, each.num_bytes) == (name, num_bytes)), None)
+
+
+def cost_curves(
+    world_size: int,
+    measured: Runs | None = None,
+    link: Link | None = None,
+    algorithms: Sequence[str] | None = None,
+    *,
+    span: tuple[float, float] | None = None,
+    title: str = "",
+) -> CostCurves:
+    """Curves from seconds by name and size in bytes, and from a link's model.
+
+    `measured` is like {"ring": {1024: [seconds, ...]}}; a name that is no algorithm, such as a library's, has points only.
+    `algorithms` are the model's lines; left out, those measured. `span` is their smallest and largest size.
+
+    >>> link = Link.of(latency_us=5, gb_per_s=10)
+    >>> [each.sentence for each in cost_curves(8, link=link, algorithms=["ring", "recursive-doubling"]).crossings]
+    ['from 430 KiB on ring is cheaper than recursive-doubling (model)']
+    """
+    points = tuple(
+        _point(name, size, runs) for name, by_size in (measured or {}).items() for size, runs in sorted(by_size.items())
+    )
+    names = algorithms if algorithms is not None else [name for name in measured or {} if name in ALGORITHMS]
+    sizes = [point.num_bytes for point in points]
+    low, high = span or ((min(sizes), max(sizes)) if sizes else _SPAN)
+    if not 0 < low <= high:
+        raise UsageError(f"no sizes from {low:g} to {high:g} bytes", hint="sizes are above 0, the smaller one first")
+    lines = tuple(_line(name, world_size, link, low, high) for name in names) if link is not None else ()
+    if not points and not lines:
+        raise UsageError("nothing to draw", hint="give measured times, or a link and algorithms")
+    compared = [point for point in points if not lines or point.name in names]
+    crossings = (*_predicted(lines, world_size, link), *_seen(compared))
+    return CostCurves(title or f"time by size on {count(world_size, 'rank')}", world_size, points, lines, crossings)
+
+
+def _point(name: str, size: float, runs: float | Sequence[float]) -> CostPoint:
+    times = [float(runs)] if isinstance(runs, (int, float)) else [float(each) for each in runs]
+    if not times or min(times) <= 0 or size <= 0:
+        raise UsageError(f"{name} has no time at {size:g} bytes", hint="give seconds above 0 for sizes above 0")
+    return CostPoint(name, float(size), statistics.median(times), min(times), max(times), len(times))
+
+
+def _line(name: str, world_size: int, link: Link, low: float, high: float) -> CostLine:
+    sizes = tuple(low * (high / low) ** (step / (_POINTS - 1)) for step in range(_POINTS))
+    return CostLine(name, sizes, tuple(predict(name, world_size, size, link).seconds for size in sizes))
+
+
+def _predicted(lines: Sequence[CostLine], world_size: int, link: Link | None) -> list[CostCrossing]:
+    """Where the cheapest line changes."""
+    found: list[CostCrossing] = []
+    if len(lines) < 2 or link is None:
+        return found
+    best = [min(lines, key=lambda line: line.seconds[step]).name for step in range(_POINTS)]
+    for one, other in itertools.pairwise(best):
+        size = crossover(one, other, world_size, link) if one != other else None
+        if size is not None:
+            found.append(CostCrossing(one, other, size, predict(one, world_size, size, link).seconds, "model"))
+    return found
+
+
+def _seen(points: Sequence[CostPoint]) -> list[CostCrossing]:
+    """Where the lowest of the medians changes, at sizes that all have; between two sizes by straight lines in the logarithms."""
+    times: dict[str, dict[float, float]] = {}
+    for point in points:
+        times.setdefault(point.name, {})[point.num_bytes] = point.median_s
+    common = sorted(set.intersection(*(set(each) for each in times.values()))) if len(times) > 1 else []
+    found = []
+    for low, high in itertools.pairwise(common):
+        one, other = (min(times, key=lambda name: times[name][size]) for size in (low, high))
+        if one != other:
+            ratios = [math.log(times[one][size] / times[other][size]) for size in (low, high)]
+            part = ratios[0] / (ratios[0] - ratios[1]) if ratios[0] != ratios[1] else 0.5
+            size, seconds = (a ** (1 - part) * b**part for a, b in ((low, high), (times[one][low], times[one][high])))
+            found.append(CostCrossing(one, other, size, seconds, "measured"))
+    return found
+
+
+def _cells(curves: CostCurves, *, narrow: bool = False) -> tuple[list[str], list[list[str]]]:
+    modelled = {line.name for line in curves.lines}
+    head = ["size"]
+    for name in curves.names:
+        head += [name] if any(point.name == name for point in curves.points) else []
+        head += [f"{name}, model"] if name in modelled else []
+    rows = []
+    for size in curves.sizes[:_ROWS]:
+        row = [format_bytes(size)]
+        for name in curves.names:
+            point = curves.measured(name, size)
+            if any(each.name == name for each in curves.points):
+                row.append("-" if point is None else format_seconds(point.median_s) if narrow else spread(point))
+            if name in modelled:
+                line = next(each for each in curves.lines if each.name == name)
+                row.append(format_seconds(modelled_s(line, size)))
+        rows.append(row)
+    return head, rows
+
+
+def spread(point: CostPoint) -> str:
+    """For instance "1.2 ms (1.1 ms to 1.5 ms)"."""
+    if point.num_runs == 1:
+        return format_seconds(point.median_s)
+    return f"{format_seconds(point.median_s)} ({format_seconds(point.low_s)} to {format_seconds(point.high_s)})"
+
+
+def modelled_s(line: CostLine, size: float) -> float:
+    """A line's seconds at a size: exact, since cost is linear in size."""
+    (x0, x1), (y0, y1) = (line.num_bytes[0], line.num_bytes[-1]), (line.seconds[0], line.seconds[-1])
+    return y0 if x0 == x1 else y0 + (size - x0) / (x1 - x0) * (y1 - y0)
+
+
+def _left(curves: CostCurves) -> str:
+    more = len(curves.sizes) - _ROWS
+    return f"({count(more, 'more size')})" if more > 0 else ""
+
+
+def text(curves: CostCurves) -> str:
+    head, rows = _cells(curves, narrow=len(curves.names) > 2)
+    table = columns([head, *rows], right=range(1, len(head)))
+    said = [each.sentence for each in curves.crossings] or ["no algorithm overtakes another"] * (len(curves.names) > 1)
+    return "\n".join([curves.title, table, *filter(None, [_left(curves)]), *said])
+
+
+def html(curves: CostCurves) -> str:
+    head, rows = _cells(curves)
+    said = [each.sentence for each in curves.crossings]
+    crossed = h.bullets(said) if said else ""
+    more = h.para(_left(curves)) if _left(curves) else ""
+    return f'<div class="lk-head">{h.esc(curves.title)}</div>{h.table(head, rows)}{more}{crossed}'
+
+
+def rich(curves: CostCurves) -> dict[str, Any]:
+    """The figure for a frontend that has plotly."""
+    return {MIME: {"data": traces(curves), "layout": layout(curves), "config": {"displaylogo": False}}}
+
+
+def figure(curves: CostCurves) -> Any:
+    """The same as a plotly Figure, to change or to save."""
+    from plotly.graph_objects import Figure
+
+    made = rich(curves)[MIME]
+    return Figure(data=made["data"], layout=made["layout"])
+
+
+add(CostCurves, text, html, rich)
