@@ -31,6 +31,9 @@ def record(cls: type[T]) -> type[T]:
     Spot(x=3)
     """
     made = dataclasses.dataclass(frozen=True)(cls)
+    other = _KINDS.get(cls.__name__)
+    if other is not None and other.__module__ != cls.__module__:
+        raise WireError(f"two records are called {cls.__name__}: in {other.__module__} and {cls.__module__}", hint="rename one")
     _KINDS[cls.__name__] = made
     return made
 

@@ -102,6 +102,8 @@ class RankView:
     `process`: "running", "stopped" (SIGSTOP), "dead" or "unknown".
     `activity`: "idle" (waits for a cell), "cell" (runs cell `cell`) or "call" (inside its last call).
     `answers`: the rank's control thread answered; False while a rank holds the interpreter lock.
+    `blocked`: asynchronous calls are open and the main thread uses no processor: it waits for one of them
+    in C++ (DDP's backward), through a name, or by asking again and again.
     `calls`: its calls of this generation, oldest first, as many as the beacon keeps.
     """
 
@@ -119,6 +121,7 @@ class RankView:
     answers: bool = True
     last_progress_s: float = 0.0
     generation: int = 0
+    blocked: bool = False
 
     @property
     def waiting_in(self) -> Call | None:

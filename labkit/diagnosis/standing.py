@@ -81,7 +81,9 @@ def live_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Ca
         return None
     if view.activity == "call" and calls[-1].state == "issued":
         return calls[-1]
-    in_wait = bool(view.stack) and view.stack[-1].function in ("wait", "synchronize")
+    in_wait = view.blocked or (bool(view.stack) and view.stack[-1].function in ("wait", "synchronize"))
+    if view.blocked and evidence.mode == "safe":
+        return pending[-1]  # safe mode compares one call after the other; the newest is the one that is not let through
     return pending[0] if in_wait or ".wait(" in evidence.source_line(view.line) else None
 
 

@@ -6,16 +6,19 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..errors import DeadlineExceeded, RankError, StartError, join_ranks
 from ..ring import read_ring
+from ..wire import Outcome
 from .feed import Feed, Seat
 from .ipp import IppTransport
 from .launch import Launcher, kill
 from .rundir import RunDir
+from .transport import Pending
 
 FORM_TIMEOUT_S = 15.0
 COME_UP_TIMEOUT_S = 60.0
@@ -36,6 +39,7 @@ class Cluster:
         self._store = (0, 0)
         self._controller = 0
         self._stopping = False
+        self._helpers = object()
         self._ended = threading.Condition()
 
     @property
@@ -44,8 +48,8 @@ class Cluster:
 
     @property
     def lost(self) -> bool:
-        """Whether the controller is gone, and with it the way to every rank."""
-        return self._controller == 0
+        """Whether the controller or the folder is gone, and with it the way to every rank."""
+        return self._controller == 0 or not self.folder.path.is_dir()
 
     # ---- up
     def start(self, mode: str, say: Callable[[str], None] = lambda text: None) -> None:
@@ -57,7 +61,8 @@ class Cluster:
 
     def _start_all(self) -> None:
         """Everything at once: engines wait for their controller by themselves."""
-        self._controller = self.launcher.controller(lambda status: self._lost("controller", status))
+        self._helpers = object()  # a helper of an earlier start that is told to have ended must not take this one's place
+        self._controller = self.launcher.controller(partial(self._lost, "controller", self._helpers))
         self._launch(range(self.world_size))
         self._start_store()
         self.transport = IppTransport(self.folder.path, COME_UP_TIMEOUT_S)
@@ -65,7 +70,7 @@ class Cluster:
         self._await(range(self.world_size))
 
     def _start_store(self) -> None:
-        pid, port = self.launcher.store(lambda status: self._lost("store", status))
+        pid, port = self.launcher.store(partial(self._lost, "store", self._helpers))
         self._store = (pid, port)
 
     def start_ranks(self, ranks: Sequence[int] | range) -> None:
@@ -116,25 +121,33 @@ class Cluster:
             "timeout_s": self.group_timeout_s, "mode": mode,
         }  # fmt: skip
         pendings = [self.transport.request(rank, "form", payload) for rank in range(self.world_size)]
-        end = time.monotonic() + FORM_TIMEOUT_S
-        values = []
-        for pending in pendings:
-            try:
-                outcome = pending.future.result(max(0.0, end - time.monotonic())).outcome
-            except TimeoutError:
-                late = [p.rank for p in pendings if not p.done]
-                raise DeadlineExceeded(
-                    f"{join_ranks(late)} did not join generation {self.generation}", hint="`labkit doctor`", ranks=late
-                ) from None
-            if not outcome.ok:
-                raise RankError(
-                    f"rank {pending.rank} could not join: {outcome.error}", hint="`labkit doctor`", ranks=[pending.rank]
-                )
-            values.append(outcome.value["value"])
+        values = [outcome.value["value"] for outcome in self._joined(pendings)]
         expected = self.world_size * (self.world_size + 1) / 2
         if values != [expected] * self.world_size:
             raise RankError(f"the check all-reduce gave {values}, not {expected:g}", hint="`labkit doctor`", ranks=[])
         return expected
+
+    def _joined(self, pendings: list[Pending]) -> list[Outcome]:
+        """Every rank's outcome; the first failure is told at once, though the others may wait for that rank."""
+        end = time.monotonic() + FORM_TIMEOUT_S
+        while True:
+            open_ones = [pending.future for pending in pendings if not pending.done]
+            failed = next((p for p in pendings if p.done and not p.future.result().outcome.ok), None)
+            if failed is not None:
+                outcome = failed.future.result().outcome
+                raise RankError(
+                    f"rank {failed.rank} could not join: {outcome.error or outcome.status}",
+                    hint="`labkit doctor`",
+                    ranks=[failed.rank],
+                )
+            if not open_ones:
+                return [pending.future.result().outcome for pending in pendings]
+            if time.monotonic() > end:
+                late = [p.rank for p in pendings if not p.done]
+                raise DeadlineExceeded(
+                    f"{join_ranks(late)} did not join generation {self.generation}", hint="`labkit doctor`", ranks=late
+                )
+            wait(open_ones, timeout=0.1, return_when=FIRST_COMPLETED)
 
     # ---- endings
     def _rank_ended(self, rank: int, token: object, status: int) -> None:
@@ -144,15 +157,20 @@ class Cluster:
         with self._ended:
             seat.exit_code = status
             self._ended.notify_all()
+        kill(seat.pid)  # what it had started in its session
         self.folder.forget(seat.pid)
         if not self._stopping and self.transport is not None:
             self.transport.rank_gone(rank)
 
-    def _lost(self, what: str, status: int) -> None:
+    def _lost(self, what: str, helpers: object, status: int) -> None:
+        if helpers is not self._helpers:
+            return
         if what == "store":
             self._store = (0, 0)
         else:
-            self._controller = 0
+            pid, self._controller = self._controller, 0
+            if pid:
+                kill(pid)  # its own child lives in the same session, and is not told
 
     def end_ranks(self, ranks: Sequence[int], timeout_s: float = 5.0) -> None:
         """Kill ranks by their recorded pids and wait until they and their ids are gone."""
@@ -177,6 +195,7 @@ class Cluster:
     def restart(self) -> None:
         """A new controller, store and ranks; the last rung."""
         self._end_all()
+        self.folder.restore()
         for name in ("client", "engine"):
             (self.folder.path / "security" / f"ipcontroller-{name}.json").unlink(missing_ok=True)
         self._start_all()

@@ -74,11 +74,14 @@ class Feed:
         stack: tuple[Frame, ...] = ()
         source = ""
         error: CodeError | None = None
+        blocked = False
         if answer is not None:
             stack, source, error = from_plain(answer["stack"]), "control", from_plain(answer["error"])
+            blocked = bool(answer.get("blocked"))
         elif ask and process == "running":
             stack, source = self._dump(seat)
-        return _merge(seat, state, process, stack, source, error, answers=answer is not None or not ask)
+        view = _merge(seat, state, process, stack, source, error, answers=answer is not None or not ask)
+        return dataclasses.replace(view, blocked=True) if blocked else view
 
     def _dump(self, seat: Seat) -> tuple[tuple[Frame, ...], str]:
         """A stack without the rank's help: by signal, or by py-spy."""

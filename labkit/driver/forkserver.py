@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -73,6 +74,9 @@ class ForkServer:
             answer = reply.result(READY_TIMEOUT_S if not self.ready.done() else FORK_TIMEOUT_S)
         except (OSError, TimeoutError):
             raise StartError(f"the fork server did not make a {kind}", hint='try labkit.start(launcher="subprocess")') from None
+        except KeyboardInterrupt:
+            reply.add_done_callback(_end_orphan)  # the child may be there already, and nobody would know its pid
+            raise
         if "error" in answer:
             raise StartError(str(answer["error"]), hint='try labkit.start(launcher="subprocess")')
         self._watch(answer["pid"], on_exit)
@@ -135,3 +139,10 @@ class ForkServer:
             self._process.kill()
             self._process.wait(timeout_s)
         self._sock.close()
+
+
+def _end_orphan(reply: Future[dict[str, Any]]) -> None:
+    """End a child whose maker was interrupted before it knew the pid."""
+    if reply.exception() is None and "pid" in reply.result():
+        with suppress(OSError):
+            os.killpg(reply.result()["pid"], signal.SIGKILL)

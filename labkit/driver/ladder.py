@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +63,8 @@ class _Climb:
             RankState(rank, state, self._busy(rank), rank not in asked or _answered(asked[rank]))
             for rank, state in enumerate(states)
         )
-        return Assessed(ranks, broken, force, self.cluster.lost)
+        unformed = any(_answered(future) and not future.result().get("formed", True) for future in asked.values())
+        return Assessed(ranks, broken or unformed, force, self.cluster.lost)
 
     def _probe(self, asked: list[Future[Any]]) -> None:
         """Give every rank time to answer: a rank counts as mute only beside others that answered long before.
@@ -169,3 +172,27 @@ def climb(
 
 def _answered(future: Any) -> bool:
     return future.done() and future.exception() is None
+
+
+def whole(work: Callable[[], RecoveryReport]) -> tuple[RecoveryReport, bool]:
+    """Do a recovery to its end, which is seconds away, and only then hear an interrupt: half of one loses variables."""
+    done: list[RecoveryReport | BaseException] = []
+    over = threading.Event()  # an interrupted Thread.join leaves is_alive() wrong in Python 3.11
+
+    def act() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
+            done.append(error)
+        over.set()
+
+    threading.Thread(target=act, name="labkit-recover", daemon=True).start()
+    interrupted = False
+    while not over.is_set():
+        try:
+            over.wait(0.05)
+        except KeyboardInterrupt:
+            interrupted = True
+    if isinstance(done[0], BaseException):
+        raise done[0]
+    return done[0], interrupted

@@ -83,6 +83,12 @@ class RunDir:
                 f"can't write in {root}: {error.strerror}", hint="free some space, or set LABKIT_RUN_ROOT to another folder"
             ) from None
 
+    def restore(self) -> None:
+        """Make what somebody has deleted anew."""
+        for part in (self.path, self.path / "log", self.path / "security"):
+            part.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.note()
+
     def log(self, name: str) -> str:
         """Where a process of this world writes what it prints."""
         return str(self.path / "log" / f"{name}.log")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
@@ -29,7 +28,7 @@ from . import cells, labnote
 from .cards import make_card
 from .checks import check_deadline, raise_first, targets_of
 from .injection import ActiveInjection
-from .ladder import climb
+from .ladder import climb, whole
 from .live import Live
 from .scheduling import RunsSchedules
 from .transport import OnOutput, Pending
@@ -227,7 +226,7 @@ class World(RunsSchedules):
     # ---- variables
     def tensors(self, name: str, limit: int = 64) -> TensorTable:
         """A variable of all ranks as rank x element, before and after the last collective it entered."""
-        result, _ = self._run("sample", {"name": name, "limit": limit})
+        result, _ = self._run("sample", {"name": name, "limit": limit}, deadline_s=max(self.deadline_s, 60.0))
         samples, missing, known = [], [], set()
         for outcome in result.outcomes:
             if isinstance(outcome.value, dict):
@@ -336,7 +335,7 @@ class World(RunsSchedules):
         """
         self._alive()
         labnote.saw(self)
-        report = self._whole(
+        report, interrupted = whole(
             lambda: climb(self._cluster, self._pending, self._names, mode=self.mode, broken=bool(self.broken), force=force)
         )
         self.broken = ""
@@ -346,31 +345,9 @@ class World(RunsSchedules):
         if report.rung != "none":
             self._injections.clear()
         labnote.recovered(self, report)
-        return report
-
-    def _whole(self, work: Callable[[], RecoveryReport]) -> RecoveryReport:
-        """Do a recovery to its end, which is seconds away, and only then hear an interrupt: half of one loses variables."""
-        done: list[RecoveryReport | BaseException] = []
-
-        def act() -> None:
-            try:
-                done.append(work())
-            except BaseException as error:  # noqa: BLE001 - raised again below, in the caller's thread
-                done.append(error)
-
-        worker = threading.Thread(target=act, name="labkit-recover")
-        worker.start()
-        interrupted = False
-        while worker.is_alive():
-            try:
-                worker.join(0.05)
-            except KeyboardInterrupt:
-                interrupted = True
-        if isinstance(done[0], BaseException):
-            raise done[0]
         if interrupted:
             raise KeyboardInterrupt
-        return done[0]
+        return report
 
     def interrupt(self) -> RecoveryReport:
         """What the square button does: free the ranks, not only the cell."""
@@ -403,7 +380,9 @@ class World(RunsSchedules):
         """The ranks a request may go to; an error for those that are not there, dead, or busy."""
         self._alive()
         if self._cluster.lost:
-            raise RankDead("the way to the ranks is gone (the controller has ended)", hint="world.recover() starts all anew", ranks=[])
+            raise RankDead(
+                "the way to the ranks is gone (the controller has ended)", hint="world.recover() starts all anew", ranks=[]
+            )
         targets = targets_of(ranks, self.world_size)
         dead = [rank for rank in targets if self._cluster.seats[rank].exit_code is not None]
         if dead:

@@ -126,4 +126,4 @@ class Groups:
         self._made += 1
         if isinstance(group, dist.ProcessGroup):  # else this rank is not a member
             members = tuple(dist.get_process_group_ranks(group))
-            self._tap.watch(group, f"group {self._made} ({', '.join(map(str, members))})", members)
+            self._tap.watch(group, f"{self._made} ({', '.join(map(str, members))})", members)

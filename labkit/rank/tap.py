@@ -76,6 +76,7 @@ class Tap:
         self.context = context
         self.interceptors: list[Interceptor] = []
         self.contract: Callable[[Call], None] | None = None
+        self.in_contract = False  # waiting, in safe mode, for what the other ranks are about to do
         self.samples = BeforeSamples()
         self.completes_on_return = True  # NCCL's calls return when they are enqueued
         self._number_in_cell = 0
@@ -191,6 +192,7 @@ class Tap:
         if here is not None and not is_async:
             here.issued.append((slot, call.index))
         if self.contract is not None and seq:
+            self.in_contract = True
             try:
                 self.contract(call)
             except BaseException:
@@ -199,6 +201,8 @@ class Tap:
                 if here is not None:
                     here.issued.clear()
                 raise
+            finally:
+                self.in_contract = False
         if here is None or is_async or not self.completes_on_return:
             self._slots[(id(counter), seen.op_id)] = (slot, call.index)
         if self._pending:

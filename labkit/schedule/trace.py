@@ -30,7 +30,7 @@ class Change:
 
 
 @record
-class Frame:
+class StepFrame:
     """One step: its transfers, what they changed, and every rank's bytes and messages sent so far."""
 
     step: int
@@ -53,7 +53,7 @@ class Trace:
     num_chunks: int
     chunk_elements: tuple[int, ...]
     start: tuple[Change, ...]
-    frames: tuple[Frame, ...]
+    frames: tuple[StepFrame, ...]
     problems: tuple[Problem, ...] = ()
     root: int = 0
 
@@ -79,7 +79,7 @@ def trace(schedule: Schedule, num_elements: int, itemsize: int = 4) -> Trace:
         raise UsageError(f"no element has {itemsize} bytes", hint="itemsize is 1, 2, 4 or 8")
     origins = Origins(schedule)
     start = tuple(_change(origins, rank, chunk) for rank in range(schedule.world_size) for chunk in _held(schedule, rank))
-    frames: list[Frame] = []
+    frames: list[StepFrame] = []
     num_steps = schedule.num_steps
     sent = np.zeros((2, schedule.world_size), dtype=np.int64)
 
@@ -90,7 +90,7 @@ def trace(schedule: Schedule, num_elements: int, itemsize: int = 4) -> Trace:
         changes = tuple(_change(now, *cell) for cell in _touched(step))
         counts = (tuple(row.tolist()) for row in sent)
         frames.append(
-            Frame(index, step.phase, explain_step(schedule, step, index, num_steps), step.transfers(), changes, *counts)
+            StepFrame(index, step.phase, explain_step(schedule, step, index, num_steps), step.transfers(), changes, *counts)
         )
 
     dtype = np.dtype(f"i{itemsize}")

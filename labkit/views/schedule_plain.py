@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import join_ranks
 from ..schedule import COLLECTIVES, Trace, Transfer
-from ..schedule.trace import Frame
+from ..schedule.trace import StepFrame
 from ..units import format_bytes
 from ._text import count
 from .schedule_colors import palette
@@ -63,7 +63,7 @@ def label_width(label: str) -> float:
     return 8.0 + 7 * len(label)
 
 
-def arrows(trace: Trace, frame: Frame, scene: Scene) -> list[Arrow]:
+def arrows(trace: Trace, frame: StepFrame, scene: Scene) -> list[Arrow]:
     """The arrows of a step."""
     by_pair: dict[tuple[int, int], list[Transfer]] = {}
     for each in frame.transfers:
@@ -85,7 +85,7 @@ def _moved(moved: Sequence[Transfer], reduce: bool, num_chunks: int) -> str:
     return ("+" if reduce else "=") + ",".join(chunk_range(t.chunk_lo, t.chunk_hi) for t in moved if t.reduce is reduce)
 
 
-def labelled(frame: Frame, scene: Scene) -> bool:
+def labelled(frame: StepFrame, scene: Scene) -> bool:
     """Whether there is room for the arrows' labels."""
     return scene.detail and len(frame.transfers) <= _MANY_LABELS
 
@@ -169,7 +169,7 @@ def picture(trace: Trace, scene: Scene) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def reads(frame: Frame, scene: Scene, slots: Sequence[dict[int, int]]) -> list[tuple[int, int]]:
+def reads(frame: StepFrame, scene: Scene, slots: Sequence[dict[int, int]]) -> list[tuple[int, int]]:
     """The cells that are sent from, as rank and slot."""
     if not scene.detail:
         return []

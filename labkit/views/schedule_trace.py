@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..schedule import Trace
-from ..schedule.trace import Frame
+from ..schedule.trace import StepFrame
 from . import _html as h
 from . import schedule_plain as plain
 from ._base import add
@@ -25,7 +25,7 @@ def text(trace: Trace) -> str:
     return "\n".join([*lines, *(problem.sentence for problem in trace.problems)])
 
 
-def _line(frame: Frame) -> str:
+def _line(frame: StepFrame) -> str:
     moves = " ".join(
         f"{t.src}>{t.dst}{'+' if t.reduce else '='}{plain.chunk_range(t.chunk_lo, t.chunk_hi)}" for t in frame.transfers
     )

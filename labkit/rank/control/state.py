@@ -12,7 +12,6 @@ from ..context import RankContext
 from ..dispatch import CONTROL_OPS
 from ..stacks import main_stack
 
-
 LOOK_S = 0.02
 RESTS_BELOW = 0.25  # share of a processor; a loop that polls with short sleeps stays under it
 
@@ -29,7 +28,7 @@ def rests() -> bool:
 def state(context: RankContext, stack: bool = True) -> dict[str, Any]:
     """Stack of the main thread, the last cell's error, and whether the main thread is busy."""
     context.tap.sweep()
-    blocked = bool(context.main_busy_since_s and context.tap.num_open) and rests()
+    blocked = context.tap.in_contract or (bool(context.main_busy_since_s and context.tap.num_open) and rests())
     return {
         "blocked": blocked,
         "formed": dist.is_initialized(),

@@ -14,7 +14,7 @@ from ...units import format_bytes
 from ..cell import show
 from ..context import RankContext
 from ..dispatch import OPS, Buffers
-from ..samples import LIMIT, sample
+from ..samples import LIMIT, plain_tensor, sample
 
 PULL_LIMIT_BYTES = 256 * 2**20
 
@@ -49,8 +49,9 @@ def pull(context: RankContext, *, shell: Any, buffers: list[Any], name: str, lim
     """Numbers as raw bytes, plain values as JSON, anything else as what it looks like."""
     value = _find(context, name)
     if isinstance(value, torch.Tensor):
-        value = value.detach().to("cpu")
-        value = (value.float() if value.dtype == torch.bfloat16 else value).contiguous().numpy()
+        value = plain_tensor(value.detach()).to("cpu")
+        narrow = value.is_floating_point() and value.element_size() < 4 and value.dtype != torch.float16
+        value = (value.float() if narrow else value).contiguous().numpy()
     if isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
         if value.nbytes > limit_bytes:
             raise UsageError(
