@@ -19,7 +19,8 @@ from .errors import UsageError
 from .schedule import Trace
 from .views import schedule_plain as plain
 from .views.schedule_colors import ADD, COPY, ON_ARROW, palette
-from .views.schedule_geometry import Scene, on_curve, place
+from .views.schedule_curves import on_curve
+from .views.schedule_geometry import Scene, place
 
 WIDTH, HEIGHT = 1080, 1920
 FPS = {".mp4": 30, ".gif": 10}

@@ -11,7 +11,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..schedule import Trace
+from .schedule_curves import Curve, Pair, Point, link, on_curve, overlap
 
 DETAIL = 16  # ranks whose chunks are drawn; above that the pattern alone
 MANY_CHUNKS = 40  # of one rank; more would be specks
@@ -20,10 +23,6 @@ EDGE = 14  # around the whole picture
 LABEL = 17  # height of an arrow's label
 _FINE = 720  # points of the curve that ranks are placed on
 _PLACES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78, 0.45, 0.35, 0.55, 0.65)  # of a label along its arrow, the best first
-
-Pair = tuple[int, int]
-Point = tuple[float, float]
-Curve = tuple[float, float, float, float, float, float]  # start, bend, end
 
 
 @dataclass(frozen=True)
@@ -54,28 +53,11 @@ class Scene:
         for pair, width in arrows:
             points = [on_curve(self.links[pair], at) for at in _PLACES]
             corners = [(x - width / 2, y - LABEL / 2, width, LABEL) for x, y in points]
-            free = [index for index, corner in enumerate(corners) if not any(_overlap(corner, other) for other in taken)]
+            free = [index for index, corner in enumerate(corners) if not any(overlap(corner, other) for other in taken)]
             best = free[0] if free else 0
             taken.append(corners[best])
             found.append(points[best])
         return found
-
-
-def _overlap(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether two rectangles of x, y, width, height touch."""
-    (ax, ay, aw, ah), (bx, by, bw, bh) = one, other
-    return ax < bx + bw and bx < ax + aw and ay < by + bh and by < ay + ah
-
-
-def on_curve(curve: Curve, at: float) -> Point:
-    """A point of a quadratic curve, `at` from 0 to 1.
-
-    >>> on_curve((0, 0, 1, 2, 2, 0), 0.5)
-    (1.0, 1.0)
-    """
-    x0, y0, x1, y1, x2, y2 = curve
-    rest = 1 - at
-    return rest * rest * x0 + 2 * rest * at * x1 + at * at * x2, rest * rest * y0 + 2 * rest * at * y1 + at * at * y2
 
 
 def pairs_of(trace: Trace) -> tuple[Pair, ...]:
@@ -130,7 +112,7 @@ def place(trace: Trace, *, portrait: bool = False) -> Scene:
     middles = [(x - left, y - top) for x, y in middles]
     width, height = (max(point[axis] for point in middles) + size[axis] / 2 + EDGE for axis in (0, 1))
     pairs = frozenset(pairs_of(trace))
-    links = {pair: _link(pair, middles, size, kind, pairs) for pair in sorted(pairs)}
+    links = {pair: link(pair, middles, size, kind, pairs) for pair in sorted(pairs)}
     boxes = tuple((x - size[0] / 2, y - size[1] / 2, *size) for x, y in middles)
     return Scene(kind, width, height, detail, boxes, slots, cell, columns, links)
 
@@ -173,19 +155,28 @@ def _ellipse(trace: Trace, size: Point, portrait: bool) -> list[Point]:
     rounds = sorted((_round(count, pitch, aspect / 10) for aspect in range(5, 25)), key=fits, reverse=True)
     if ring or count > DETAIL:
         return rounds[0]
-    wider = ([(x * more, y * more) for x, y in middles] for more in (1.0, 1.15, 1.3, 1.5) for middles in rounds[:5])
-    return min(wider, key=lambda middles: _crossings(trace, middles, size))
+    best, fewest = rounds[0], len(pairs_of(trace)) * count
+    for more, middles in itertools.product((1.0, 1.15, 1.3, 1.5), rounds[:5]):
+        wider = [(x * more, y * more) for x, y in middles]
+        crossings = _crossings(trace, wider, size)
+        if crossings < fewest:
+            best, fewest = wider, crossings
+        if not fewest:
+            break
+    return best
 
 
 def _crossings(trace: Trace, middles: list[Point], size: Point) -> int:
     """How many arrows run through a box that they have nothing to do with."""
-    pairs, found = frozenset(pairs_of(trace)), 0
-    for pair in pairs:
-        curve = _link(pair, middles, size, "circle", pairs)
-        points = [on_curve(curve, step / 10) for step in range(1, 10)]
-        others = [middle for rank, middle in enumerate(middles) if rank not in pair]
-        found += any(abs(x - ox) < size[0] / 2 + 4 and abs(y - oy) < size[1] / 2 + 4 for x, y in points for ox, oy in others)
-    return found
+    pairs = sorted(pairs_of(trace))
+    both = frozenset(pairs)
+    curves = [link(pair, middles, size, "circle", both) for pair in pairs]
+    points = np.array([[on_curve(curve, step / 20) for step in range(1, 20)] for curve in curves])
+    away = np.abs(points[:, :, None] - np.array(middles)) - np.array([size[0] / 2 + 4, size[1] / 2 + 4])
+    inside = (away < 0).all(axis=3).any(axis=1)
+    for index, pair in enumerate(pairs):
+        inside[index, list(pair)] = False
+    return int(inside.sum())
 
 
 def _round(world_size: int, pitch: Point, aspect: float) -> list[Point]:
@@ -231,29 +222,3 @@ def _tree(trace: Trace, size: Point, portrait: bool) -> list[Point]:
     settle(trace.root)
     across, down = size[0] + 22, size[1] + (90 if portrait else 56)
     return [(at[rank] * across, deep[rank] * down) for rank in range(trace.world_size)]
-
-
-def _link(pair: Pair, middles: list[Point], size: Point, kind: str, pairs: frozenset[Pair]) -> Curve:
-    """From border to border; bent to the inside past other ranks, and aside where there is one the other way."""
-    (ax, ay), (bx, by) = (middles[rank] for rank in pair)
-    x, y = (ax + bx) / 2, (ay + by) / 2
-    if kind == "tree":  # from a box's upper edge to another's lower one, so that no arrow touches a sibling
-        side = size[1] / 2 + 3
-        return (ax, ay + math.copysign(side, by - ay), x, y, bx, by - math.copysign(side, by - ay))
-    count = len(middles)
-    if kind == "circle" and (pair[1] - pair[0]) % count not in (1, count - 1):
-        cx, cy = (sum(axis) / count for axis in zip(*middles, strict=True))
-        x, y = x + (cx - x) * 0.4, y + (cy - y) * 0.4
-    if pair[::-1] in pairs:
-        length = math.hypot(bx - ax, by - ay)
-        aside = 26.0 if size[1] > 30 else 8.0
-        x, y = x + (by - ay) / length * aside, y - (bx - ax) / length * aside
-    start, end = _border((ax, ay), (x, y), size, 2), _border((bx, by), (x, y), size, 5)
-    return (*start, x, y, *end)
-
-
-def _border(middle: Point, toward: Point, size: Point, off: float) -> Point:
-    dx, dy = toward[0] - middle[0], toward[1] - middle[1]
-    half_width, half_height = size[0] / 2 + off, size[1] / 2 + off
-    scale = min(half_width / abs(dx) if dx else math.inf, half_height / abs(dy) if dy else math.inf)
-    return middle[0] + dx * min(scale, 1), middle[1] + dy * min(scale, 1)

@@ -1,0 +1,173 @@
+"""Cost curves and traffic: their numbers, their text, and a figure that plotly takes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labkit.errors import UsageError
+from labkit.plain import from_plain, to_plain
+from labkit.schedule import ALGORITHMS, Link, crossover, predict, traffic
+from labkit.views import to_html, to_rich, to_text
+from labkit.views._plotly import MIME
+from labkit.views.costs import CostCurves, cost_curves, figure
+from labkit.views.costs_figure import byte_ticks, time_ticks
+from labkit.views.traffic import traffic_matrix
+
+LINK = Link.of(latency_us=50, gb_per_s=1)
+SIZES = [2.0**power for power in range(10, 25, 2)]
+
+
+def measured(*names: str, factor: float = 1.0) -> dict[str, dict[float, list[float]]]:
+    def runs(name: str, size: float) -> list[float]:
+        seconds = predict(name, 4, size, LINK).seconds * factor
+        return [seconds * 0.9, seconds, seconds * 1.4]
+
+    return {name: {size: runs(name, size) for size in SIZES} for name in names}
+
+
+def both() -> CostCurves:
+    return cost_curves(4, measured("ring", "recursive-doubling"), LINK)
+
+
+def test_a_point_is_the_median_and_the_spread() -> None:
+    point = both().points[0]
+    assert (point.name, point.num_bytes, point.num_runs) == ("ring", 1024, 3)
+    assert point.low_s < point.median_s < point.high_s
+    assert point.median_s == pytest.approx(predict("ring", 4, 1024, LINK).seconds)
+
+
+def test_crossings_predicted_and_measured_agree_where_the_model_is_right() -> None:
+    model, seen = both().crossings
+    assert (model.one, model.other, model.how, seen.how) == ("recursive-doubling", "ring", "model", "measured")
+    assert model.num_bytes == crossover("recursive-doubling", "ring", 4, LINK)
+    assert seen.num_bytes == pytest.approx(model.num_bytes, rel=0.3)
+    assert seen.seconds == pytest.approx(model.seconds, rel=0.3)
+
+
+def test_text_has_a_row_per_size_and_the_crossings() -> None:
+    lines = to_text(both()).splitlines()
+    assert lines[0] == "time by size on 4 ranks"
+    assert len(lines) == 2 + len(SIZES) + 2
+    assert lines[2].startswith("1 KiB       302 µs (271 µs to 422 µs)")
+    assert lines[-2] == "from 391 KiB on ring is cheaper than recursive-doubling (model)"
+    assert lines[-1].endswith("(measured)")
+
+
+def test_a_library_has_points_and_no_line() -> None:
+    curves = cost_curves(4, {**measured("ring"), "dist.all_reduce": {1024: 1e-4}}, LINK)
+    assert curves.names == ("ring", "dist.all_reduce")
+    assert [line.name for line in curves.lines] == ["ring"]
+    assert "100 µs" in to_text(curves)
+    assert "  -" in to_text(curves)
+    assert curves.crossings == ()
+
+
+def test_lines_alone() -> None:
+    curves = cost_curves(8, link=Link.of(5, 10), algorithms=["ring", "recursive-doubling"])
+    assert curves.points == ()
+    assert to_text(curves).count("iB") >= 5
+
+
+def test_points_alone_need_no_link() -> None:
+    curves = cost_curves(4, measured("ring"))
+    assert curves.lines == ()
+    assert "no algorithm overtakes" not in to_text(curves)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "nothing to draw"), ({"link": LINK}, "nothing to draw"), ({"measured": {"ring": {1024: []}}}, "no time"),
+        ({"measured": {"ring": {1024: [0.0]}}}, "no time"), ({"measured": {"ring": {0: [1.0]}}}, "no time"),
+        ({"link": LINK, "algorithms": ["ring"], "span": (0, 4)}, "no sizes"), ({"link": LINK, "algorithms": ["rign"]}, "ring"),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_drawn_is_said(given: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        cost_curves(4, **given)  # type: ignore[arg-type]
+
+
+def test_the_figure_is_one_that_plotly_takes_and_is_small() -> None:
+    made = figure(both())
+    assert isinstance(made, go.Figure)
+    assert (made.layout.xaxis.type, made.layout.yaxis.type) == ("log", "log")
+    names = [each.name for each in made.data]
+    assert names == [
+        "ring, model", "recursive-doubling, model", "ring, measured", "recursive-doubling, measured",
+        "crossover, model", "crossover, measured",
+    ]  # fmt: skip
+    assert made.data[2].hovertext[0].startswith("ring, 1 KiB: 302 µs<br>the middle of 3 runs, which took 271 µs to 422 µs<br>")
+    assert made.data[2].hovertext[0].endswith("the model says 302 µs, as measured")
+    assert len(made.data[2].error_y.array) == len(SIZES)
+    assert len(json.dumps(to_rich(both())[MIME])) < 40_000
+
+
+def test_every_name_differs_in_shape_and_dash_too() -> None:
+    data = to_rich(cost_curves(4, measured("ring", "naive", "recursive-doubling"), LINK))[MIME]["data"]
+    assert len({each["line"]["dash"] for each in data if each["mode"] == "lines"}) == 3
+    assert len({each["marker"]["symbol"] for each in data if each["name"].endswith(", measured") and "error_y" in each}) == 3
+
+
+def test_hostile_names_are_escaped() -> None:
+    curves = cost_curves(2, {"<script>": {1: 1.0}, "b": {1: 2.0}})
+    assert "<script" not in to_html(curves)
+    assert "<script" not in json.dumps(to_rich(curves))
+
+
+def test_records_travel() -> None:
+    for record in (both(), traffic_matrix(ALGORITHMS["ring"].schedule(3), 30)):
+        back = from_plain(json.loads(json.dumps(to_plain(record))))
+        assert (to_text(back), to_html(back), to_rich(back)) == (to_text(record), to_html(record), to_rich(record))
+
+
+@given(st.floats(1, 1e12), st.floats(1, 1e6))
+def test_ticks_are_few(low: float, factor: float) -> None:
+    assert 1 <= len(byte_ticks(low, low * factor)) <= 11
+    assert 1 <= len(time_ticks(low * 1e-9, low * factor * 1e-9)) <= 10
+
+
+def test_traffic_is_the_schedules() -> None:
+    schedule = ALGORITHMS["ring"].schedule(4)
+    matrix = traffic_matrix(schedule, 1 << 20)
+    assert np.array_equal(np.array(matrix.num_bytes), traffic(schedule, 1 << 20))
+    assert matrix.sent == matrix.received == (6 << 20,) * 4
+    lines = to_text(matrix).splitlines()
+    assert lines[:2] == ["ring: all-reduce of 4 MiB on 4 ranks", "4 pairs of 12 send 6 MiB, together 24 MiB"]
+    assert lines[3].split() == ["rank", "0", ".", "6", "MiB", ".", ".", "6", "MiB"]
+
+
+def test_traffic_html_has_every_number_and_the_ink_to_read_it() -> None:
+    drawn = to_html(traffic_matrix([[0, 1024], [4096, 0]], title="<b>"))
+    assert "<b> " not in drawn
+    assert 'title="rank 1 to rank 0: 4,096 bytes"' in drawn
+    assert "background:#ffe945;color:#000000" in drawn
+
+
+def test_a_large_world_is_drawn_as_squares_and_a_larger_one_is_told() -> None:
+    wide = traffic_matrix(ALGORITHMS["double-tree"].schedule(64), 1 << 16)
+    assert to_html(wide).count("<title>") == len(wide.pairs)
+    assert len(to_text(wide).splitlines()) == 15
+    huge = traffic_matrix(np.ones((130, 130), dtype=int).tolist())
+    assert "<svg" not in to_html(huge)
+
+
+def test_nobody_sends() -> None:
+    assert "nobody sends anything" in to_text(traffic_matrix([[0, 0], [0, 0]]))
+    assert "nobody sends anything" in to_html(traffic_matrix([[0] * 20] * 20))
+
+
+@pytest.mark.parametrize(("rows", "says"), [([], "no square"), ([[1, 2]], "no square"), ([[0, -1], [0, 0]], "below 0")])
+def test_no_matrix(rows: list[list[int]], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        traffic_matrix(rows)
+
+
+def test_a_schedule_needs_a_size() -> None:
+    with pytest.raises(UsageError, match="give num_elements"):
+        traffic_matrix(ALGORITHMS["ring"].schedule(3))
