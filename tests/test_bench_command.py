@@ -169,6 +169,8 @@ def test_the_crossing_is_between_the_sizes_around_it() -> None:
     assert crossing_of([(1e4, 2.0), (1e2, 0.5), (1e6, 3.0)]) == pytest.approx(1e3)
     assert crossing_of([(10, 1.0), (100, 2.0)]) == pytest.approx(10)
     assert crossing_of([]) is None
+    noisy = [(1e3, 1.02), (1e4, 0.5), (1e5, 0.98), (1e6, 1.01), (1e7, 4.0)]
+    assert 1e5 < (crossing_of(noisy) or 0) < 1e6
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import RankDead, RankStuck, UsageError
 from ..plain import dumps
 from ..registry import unknown
 from ..schedule import ALGORITHMS, Schedule, check_programs, programs
 from ..schedule.ops import reduce_op
-from ..schedule.records import Comparison, RankRun, ScheduleRun, Timing
+from ..schedule.records import ITEM_BYTES, Comparison, RankRun, ScheduleRun, Timing
 from ..units import is_whole
 from ..wire import CellResult, Diagnosis, Outcome
 from . import cells
@@ -21,9 +21,6 @@ from .checks import check_deadline, raise_first
 if TYPE_CHECKING:
     from .world import World
 
-ITEM_BYTES = {
-    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int8": 1, "uint8": 1,
-}  # fmt: skip
 LIBRARY = "library"
 RUN_S = 60.0  # patience with a run, unless the caller says otherwise
 _CALLERS = ("UsageError", "UnknownName")
@@ -87,8 +84,7 @@ def compare(
         {"programs": [dumps(each[rank]) for each in made], "numel": numel, "dtype": dtype, "op": name, "rounds": rounds}
         for rank in range(world.world_size)
     ]
-    outcomes, _ = ask(world, "compare_schedules", payloads, deadline_s)
-    raise_first("compare", outcomes)
+    outcomes = ask_all(world, "compare_schedules", payloads, deadline_s)
     by_rank = [outcome.value["times"] for outcome in outcomes]
     names = [*(schedule.name for schedule in schedules), LIBRARY]
     timings = tuple(Timing(each, spans([times[index] for times in by_rank])) for index, each in enumerate(names))
@@ -135,6 +131,17 @@ def ask(
     return outcomes, diagnosis
 
 
+def ask_all(world: World, op: str, payloads: Sequence[dict[str, Any]], deadline_s: float | None) -> tuple[Outcome, ...]:
+    """The same, for what is worth nothing unless all ranks answer: raises with the verdict if there is one."""
+    outcomes, diagnosis = ask(world, op, payloads, deadline_s)
+    verdict = diagnosis.verdict if diagnosis is not None else None
+    if verdict is not None:
+        kind = RankDead if any(outcome.status == "dead" for outcome in outcomes) else RankStuck
+        raise kind(verdict.sentence, hint="world.recover() brings the ranks back", ranks=verdict.culprits)
+    raise_first(op, outcomes)
+    return outcomes
+
+
 def check_op(op: str, dtype: str) -> str:
     """The op's own name; UsageError if it makes no sense for the dtype."""
     if dtype not in ITEM_BYTES:
@@ -167,7 +174,7 @@ def _run_record(
     values = {outcome.rank: outcome.value for outcome in outcomes if outcome.ok}
     for value in values.values():
         dtype, size = value["dtype"], value["numel"]
-    item_bytes = ITEM_BYTES.get(dtype, 1)
+    item_bytes = ITEM_BYTES[dtype]
     num_steps = schedule.num_steps
     whole = len(values) == schedule.world_size
     ends = [(value["began_s"], value["ended_s"]) for value in values.values()]

@@ -10,11 +10,10 @@ from ..plain import dumps
 from ..registry import unknown
 from ..schedule import ALGORITHMS, Sample, crossover, fit, programs
 from ..schedule.bandwidth import FACTORS
-from ..schedule.records import Comparison
+from ..schedule.records import ITEM_BYTES, Comparison
 from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of, crossing_of, parse_sizes
 from ..units import is_whole
-from .checks import raise_first
-from .schedules import ITEM_BYTES, ask, check_op, compare, spans
+from .schedules import ask_all, check_op, compare, spans
 
 if TYPE_CHECKING:
     from .world import World
@@ -77,8 +76,7 @@ def _point(world: World, name: str, size: int, dtype: str, op: str, rounds: int,
         made = list(programs(ALGORITHMS[name].schedule(world.world_size)))
     shared = {"name": name, "numel": numel, "dtype": dtype, "op": op, "warmups": warmups, "rounds": rounds, "calls": calls}
     payloads = [{"program": "" if program is None else dumps(program), **shared} for program in made]
-    outcomes, _ = ask(world, "sweep_point", payloads, deadline_s)
-    raise_first(name, outcomes)
+    outcomes = ask_all(world, "sweep_point", payloads, deadline_s)
     times = spans([outcome.value for outcome in outcomes])
     return Point(
         name=name, collective=collective, world_size=world.world_size, num_bytes=numel * item_bytes, dtype=dtype,

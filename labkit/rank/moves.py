@@ -152,8 +152,11 @@ class Memory:
             self.apart[move.recv_start : move.recv_stop] = came
 
 
-def step_by_step(wire: Wire, memory: Memory, moves: list[Move], op: str) -> Tally:
-    """Every move to its end before the next one starts, each timed."""
+def step_by_step(wire: Wire, memory: Memory, moves: list[Move], op: str, *, timed: bool = True) -> Tally:
+    """Every move to its end before the next one starts, each timed.
+
+    Without `timed`, a device that works through a queue is waited for at the end only.
+    """
     tally, itemsize = Tally(), memory.data.element_size()
     memory.keep_apart()
     for move in moves:
@@ -161,8 +164,11 @@ def step_by_step(wire: Wire, memory: Memory, moves: list[Move], op: str) -> Tall
         peer, size = (move.to_rank, len(memory.outgoing(move))) if move.kind == "send" else (move.from_rank, _incoming(move))
         with wire.noted("send" if move.kind == "send" else "recv", peer, size, memory.data):
             _one(wire, memory, move, op)
+            if timed:
+                wire.settle()
         tally.move(move, itemsize)
         tally.step_s[move.step] = tally.step_s.get(move.step, 0.0) + time.perf_counter() - began
+    wire.settle()
     return tally
 
 
@@ -181,4 +187,3 @@ def _one(wire: Wire, memory: Memory, move: Move, op: str) -> None:
         work.wait()
     if move.kind != "send":
         memory.arrive(move, came, op)
-    wire.settle()

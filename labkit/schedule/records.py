@@ -8,6 +8,11 @@ from ..plain import record
 from ..units import format_bytes, format_seconds
 from ..wire import Diagnosis
 
+# What can be reduced on live ranks, with bytes an element.
+ITEM_BYTES = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int8": 1, "uint8": 1,
+}  # fmt: skip
+
 
 @record
 class RankRun:

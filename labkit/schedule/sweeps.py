@@ -137,12 +137,16 @@ def crossing_of(pairs: Sequence[tuple[float, float]]) -> float | None:
     True
     """
     logs = [(math.log(size), math.log(ratio)) for size, ratio in sorted(pairs)]
-    for (x0, y0), (x1, y1) in itertools.pairwise(logs):
-        if y0 == 0:
-            return math.exp(x0)
-        if y0 * y1 < 0:
-            return math.exp(x0 + (x1 - x0) * y0 / (y0 - y1))
-    return None
+    best, least = None, math.inf
+    for index, ((x0, y0), (x1, y1)) in enumerate(itertools.pairwise(logs)):
+        if y0 * y1 > 0 or y0 == y1:
+            continue
+        # noise crosses as well: the right place has the least on the wrong side of it
+        side = math.copysign(1, y1 - y0)
+        wrong = sum(max(0.0, side * y) for _, y in logs[: index + 1]) + sum(max(0.0, -side * y) for _, y in logs[index + 1 :])
+        if wrong < least:
+            best, least = math.exp(x0 + (x1 - x0) * y0 / (y0 - y1)), wrong
+    return best
 
 
 def parse_sizes(sizes: Sequence[int] | str) -> tuple[int, ...]:

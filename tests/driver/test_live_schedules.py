@@ -13,7 +13,7 @@ import pytest
 
 from labkit.driver import host
 from labkit.driver.world import World
-from labkit.errors import UnknownName, UsageError
+from labkit.errors import RankDead, UnknownName, UsageError
 from labkit.plain import dumps, loads
 from labkit.schedule import ALGORITHMS, Transfer, from_steps
 
@@ -94,6 +94,11 @@ def test_what_can_not_run_is_refused_before_anything_is_sent(world_of: WorldMake
     world.run_cell("z = torch.zeros(3 + (rank == 1)); n = 5")
     with pytest.raises(UsageError, match="not the same size"):
         world.run_schedule("ring", tensor="z")
+    world.run_cell("z = torch.zeros(3, dtype=torch.int32 if rank else torch.float32); b = torch.zeros(3, dtype=torch.bool)")
+    with pytest.raises(UsageError, match="not the same size and dtype"):
+        world.run_schedule("ring", tensor="z")
+    with pytest.raises(UsageError, match="b is of bool"):
+        world.run_schedule("ring", tensor="b")
     with pytest.raises(UsageError, match="not a tensor"):
         world.run_schedule("ring", tensor="n")
     with pytest.raises(UsageError, match="no variable"):
@@ -167,6 +172,30 @@ def test_an_interrupted_sweep_keeps_what_was_measured_and_the_world(world_of: Wo
     found = world.sweep([1 << 12, 1 << 26], ["ring"], rounds=500, warmups=0)
     assert (found.interrupted, len(found.points) < 2) == (True, True)
     assert world.run_schedule("ring", numel=5).ok
+
+
+def test_a_rank_that_dies_in_a_sweep_leaves_what_was_measured(world_of: WorldMaker) -> None:
+    world = world_of(3)
+    pid = world.status().cards[2].pid
+
+    def kill(done: int, of: int, point: object) -> None:
+        if done == 2:
+            host.send(pid, signal.SIGKILL)
+
+    found = world.sweep("1K:16K:2", rounds=1, warmups=0, on_progress=kill)
+    assert len(found.points) == 2
+    assert "rank 2" in found.error
+    with pytest.raises(RankDead):
+        world.compare(["ring"])
+    world.recover()
+
+
+def test_one_rank_alone(world_of: WorldMaker) -> None:
+    world = world_of(1)
+    for name in ALGORITHMS:
+        assert world.run_schedule(name, numel=7).ok, name
+    assert world.compare("ring", rounds=1).speed("library") == 1
+    assert world.sweep([100], ["all_reduce", "all_gather"], rounds=1).of("all_reduce")[0].busbw_gb_per_s == 0
 
 
 def test_a_predicted_crossing_is_measured(world_of: WorldMaker) -> None:

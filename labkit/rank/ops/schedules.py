@@ -94,16 +94,24 @@ def _input(
         kind: torch.dtype = getattr(torch, dtype)
         memory = Memory(program, numel, torch.uint8, "cpu")
         return pattern(sum(stop - start for start, stop in memory.spans("start")), context, kind, op), numel
+    from ...schedule.records import ITEM_BYTES
+
     value = context.namespace.get(name)
-    found = isinstance(value, torch.Tensor)
+    kinds = list(ITEM_BYTES)
+    own = str(value.dtype)[6:] if isinstance(value, torch.Tensor) else ""
     size = value.numel() if isinstance(value, torch.Tensor) else -1
-    same = agreed(wire, size)
+    # before anybody raises: whoever does not raise would wait for the others' messages
+    same = agreed(wire, size * 100 + (kinds.index(own) if own in kinds else 99))
     if name not in context.namespace:
         raise unknown("variable", name, context.user_names())
-    if not found:
+    if not own:
         raise UsageError(f"{name} is a {type(value).__name__}, not a tensor", hint="name a tensor that every rank has")
     if not same:
-        raise UsageError(f"{name} has not the same size on every rank", hint=f"world.tensors({name!r}) shows them")
+        raise UsageError(f"{name} has not the same size and dtype on every rank", hint=f"world.tensors({name!r}) shows them")
+    if own not in kinds:
+        raise UsageError(f"{name} is of {own}", hint=f"make it one of {', '.join(kinds)}")
+    if op == "AVG" and not own.startswith(("float", "bfloat")):
+        raise UsageError(f"{op} of {own} makes no sense", hint="an average of whole numbers is none: use SUM")
     assert isinstance(value, torch.Tensor)
     flat = value.detach().reshape(-1).to(context.device)
     return flat, size * context.world_size if program.collective == "all_gather" else size
