@@ -40,7 +40,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
 # Single files that may have what the rest of their layer may not.
 FENCED: dict[str, set[str]] = {
     "rank/engine.py": {"ipyparallel"},
-    "rank/forkserver.py": {"ipyparallel", "ipykernel"},  # loads them once, for all its forks
+    "rank/forkserver.py": {"ipyparallel", "ipykernel", "psutil"},  # loads them once, for all its forks
     "rank/boot.py": {"IPython"},  # finds the shell of the engine it runs in
     "driver/ipp.py": {"ipyparallel"},
     "driver/launch.py": {"ipyparallel"},

@@ -235,7 +235,9 @@ def seat_environment(rank: int, world_size: int, backend: str) -> dict[str, str]
 
     Threads: ranks share the cores. Gloo: stay on loopback unless the user has named an interface.
     """
-    env = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // world_size)))}
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    env = {"OMP_NUM_THREADS": given if given.isdecimal() else str(max(1, (os.cpu_count() or 1) // world_size))}
+    env["PYTHONWARNINGS"] = ""  # "error" is meant for the learner's tests, not for the engine they run in
     if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
         env["GLOO_SOCKET_IFNAME"] = "lo"
     return env

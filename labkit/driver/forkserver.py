@@ -34,7 +34,7 @@ class ForkServer:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "labkit.rank.forkserver", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+                start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": ""},
             )  # fmt: skip
         theirs.close()
         self._sock = ours

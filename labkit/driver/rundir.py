@@ -26,7 +26,7 @@ from ..errors import StartError
 def run_root() -> Path:
     """The folder of all of this user's worlds; LABKIT_RUN_ROOT overrides it."""
     given = os.environ.get("LABKIT_RUN_ROOT")
-    return Path(given) if given else Path(tempfile.gettempdir()) / f"labkit-{os.getuid()}"
+    return Path(given).expanduser() if given else Path(tempfile.gettempdir()) / f"labkit-{os.getuid()}"
 
 
 def sweep(root: Path) -> None:

@@ -26,7 +26,10 @@ import socket
 import sys
 from typing import Any
 
+import psutil
+
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(descriptor: int) -> None:
@@ -36,6 +39,7 @@ def main(descriptor: int) -> None:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(woken)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # daemons of ranks come to us
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the kernel's Ctrl-C is not ours
     _Server(socket.socket(fileno=descriptor), wake, woken).serve()
 
@@ -44,6 +48,7 @@ class _Server:
     def __init__(self, sock: socket.socket, wake: int, woken: int) -> None:
         self.sock, self.wake, self.woken = sock, wake, woken
         self.children: set[int] = set()
+        self.owners: dict[int, tuple[str, str]] = {}  # a rank's pid -> what marks its own children's environment
         self.folders: set[str] = set()
         self.buffer = b""
         self.waiting: list[dict[str, Any]] = []
@@ -119,8 +124,23 @@ class _Server:
                 return
             if pid == 0:
                 return
-            self.children.discard(pid)
-            self.say(exit=pid, status=os.waitstatus_to_exitcode(status))
+            if pid in self.children:
+                self.children.discard(pid)
+                self.say(exit=pid, status=os.waitstatus_to_exitcode(status))
+            if pid in self.owners:
+                self.end_orphans(self.owners.pop(pid))
+
+    def end_orphans(self, marks: tuple[str, str] | None = None) -> None:
+        """End what a rank that is gone has left in sessions of its own; orphans become our children (see `main`)."""
+        for child in psutil.Process().children():
+            if child.pid in self.children:
+                continue
+            try:
+                env = child.environ()
+                if marks is None or (env.get("LABKIT_RUN_DIR"), env.get("LABKIT_RANK")) == marks:
+                    child.kill()
+            except psutil.Error:
+                continue
 
     def perform(self, request: dict[str, Any]) -> None:
         """Fork one child; a store's port comes back through a pipe."""
@@ -131,6 +151,8 @@ class _Server:
             self.become(request, writer)
         os.close(writer)
         self.children.add(pid)
+        if request["kind"] == "rank":
+            self.owners[pid] = (request["env"].get("LABKIT_RUN_DIR", ""), request["env"].get("LABKIT_RANK", ""))
         if request.get("folder"):
             self.folders.add(request["folder"])
         extra: dict[str, Any] = {}
@@ -212,6 +234,7 @@ class _Server:
                 continue
         while self.children and self.reaped():
             continue
+        self.end_orphans()
         for folder in self.folders:  # a kernel that ended well has removed them itself
             shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)

@@ -81,6 +81,11 @@ def _advice(ways: dict[int, str]) -> str:
     text = " ".join(ways.values())
     if "SIGKILL" in text:
         return "SIGKILL comes from outside, often from a machine that is out of memory: use less on that rank."
+    if "SIGABRT" in text:
+        return (
+            "gloo ends a process that is sent more than its buffer holds, so the wrong size may be another rank's: "
+            "compare what every rank gives to that call (sizes, dtypes, splits)."
+        )
     if "exit code" in text:
         return "Let the code of a cell end without exit(): the process is the rank."
     return "Look for what crashed in that rank's output."
