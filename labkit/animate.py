@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -86,21 +85,6 @@ def moment(index: int, number: int, steps: int) -> tuple[int, float]:
         return 0, 1.0
     step = min(int(at), steps - 1)
     return step + 1, min((at - step) / _FLIGHT, 1.0)
-
-
-def _balanced(words: str, width: int, most: int) -> list[str]:
-    """Lines of about one length.
-
-    >>> _balanced("aaaa bbbb cccc d", 14, 2)
-    ['aaaa bbbb', 'cccc d']
-    """
-    lines = textwrap.wrap(words, width, max_lines=most, placeholder=" ...")
-    for narrower in range(width - 1, 7, -1):
-        tighter = textwrap.wrap(words, narrower)
-        if len(tighter) > len(lines) or len(lines) == 1:
-            break
-        lines = tighter
-    return lines
 
 
 @dataclass(frozen=True)
@@ -187,10 +171,13 @@ class Film:
         where = f"step {position} of {steps}" + (f": {phase}" if phase else "") if position else f"start of {steps} steps"
         pen.text(WIDTH / 2, 1440, where, 46, self.ink, bold=True)
         said = plain.said(trace, position).partition(": ")[2].partition(". ")[0]
-        for number, line in enumerate(_balanced(said, 50, 3)):
+        for number, line in enumerate(plain.balanced(said, 50, 3)):
             pen.text(WIDTH / 2, 1515 + 50 * number, line, 38, self.ink)
-        for number, line in enumerate(_balanced(plain.summary(trace, position), 56, 2)):
-            pen.text(WIDTH / 2, 1700 + 44 * number, line, 34, self.ink)
+        for number, line in enumerate(plain.summary(trace, position).split("; ")):
+            pen.text(WIDTH / 2, 1685 + 44 * number, line, 34, self.ink)
+        if self.scene.detail:
+            cell = "how many ranks are in the sum" if plain.reduces(trace) else "whose chunk it is"
+            pen.text(WIDTH / 2, 1800, f"in a cell: {cell}     + adds     = copies", 28, self.ink)
 
     def _boxes(self, pen: Pen, position: int, arrived: bool) -> None:
         trace, scene = self.trace, self.scene
@@ -225,9 +212,8 @@ class Film:
         curve, color = self.scene.links[arrow.src, arrow.dst], ADD if arrow.adds else COPY
         points = [on_curve(curve, step / 48) for step in range(49)]
         width = pen.size(2 if self.scene.detail else 1.2)
-        dashes = range(0, 45, 1 if arrow.adds else 4)
-        for start in dashes:
-            piece = points[start : start + 4] if arrow.adds else points[start : start + 3]
+        pieces = [points] if arrow.adds else [points[start : start + 3] for start in range(0, 45, 4)]
+        for piece in pieces:
             pen.draw.line([pen.point(*each) for each in piece], color, width, joint="curve")
         (bx, by), (ex, ey) = on_curve(curve, 0.9), points[-1]
         length = max(((ex - bx) ** 2 + (ey - by) ** 2) ** 0.5, 1e-6)
@@ -245,7 +231,7 @@ class Film:
         image = self._image.new("RGBA", size, (0, 0, 0, 0))
         pen = Pen(self._draw.Draw(image), self._font, self.scale, 0.0, 0.0)
         pen.draw.rounded_rectangle([0, 0, size[0] - 1, size[1] - 1], size[1] // 2, color)
-        pen.text(width / 2, height / 2, label, 12, ON_ARROW, bold=True)
+        pen.text(width / 2, height / 2, label, 13, ON_ARROW)
         return image.reduce(_FINE)
 
 

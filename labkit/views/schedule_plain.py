@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -175,3 +176,18 @@ def reads(frame: StepFrame, scene: Scene, slots: Sequence[dict[int, int]]) -> li
         return []
     cells = {(each.src, chunk) for each in frame.transfers for chunk in range(each.chunk_lo, each.chunk_hi)}
     return sorted((rank, slots[rank][chunk]) for rank, chunk in cells if chunk in slots[rank])
+
+
+def balanced(words: str, width: int, most: int) -> list[str]:
+    """Lines of about one length.
+
+    >>> balanced("aaaa bbbb cccc d", 14, 2)
+    ['aaaa bbbb', 'cccc d']
+    """
+    lines = textwrap.wrap(words, width, max_lines=most, placeholder=" ...")
+    for narrower in range(width - 1, 7, -1):
+        tighter = textwrap.wrap(words, narrower)
+        if len(tighter) > len(lines) or len(lines) == 1:
+            break
+        lines = tighter
+    return lines
