@@ -1,8 +1,9 @@
 """A rank's part of a schedule, executed: one move after another, on the backend of the world's group.
 
-The moves do not pass through the tap. A ring is some dozens of messages, and the tap's look at each (Python wrapper,
-line of the learner's, hook) triples the time of a small one: 424 µs an exchange through `torch.distributed`, 134 µs
-on the backend. So each move leaves one line in the beacon instead, which is what a diagnosis needs of it.
+The moves do not pass through the tap. A ring is some dozens of messages, and an exchange of 1 KiB costs the calling
+thread 61 to 78 µs of CPU time through the tap, 55 to 71 µs through `torch.distributed` without it, and 36 to 38 µs on
+the backend; and the learner's calls would drown in the runner's. So each move leaves one line in the beacon instead,
+which is what a diagnosis needs of it, and faults, which sit in the tap, leave the runner alone.
 """
 
 from __future__ import annotations

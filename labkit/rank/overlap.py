@@ -5,6 +5,10 @@ rest of its message still comes in; receives are posted ahead; what is only copi
 the order of the moves: a send carries what earlier moves brought and nothing that came later, and nothing is
 overwritten before it has gone out. No wait is entered that the moves one by one would not enter as well, so what runs
 to its end step by step runs to its end here.
+
+What limits it is CPU time. A ring of 16 MiB on four ranks takes 11 ms of it in each rank, gloo's own all-reduce 10 to
+11 ms; more than half is gloo's thread, which copies through loopback TCP, the rest adds here. On fewer cores than ranks
+every piece also waits for its turn twice, when gloo's thread hands it over and when this one does.
 """
 
 from __future__ import annotations
