@@ -19,7 +19,7 @@ LEAVES = {"errors", "registry", "units", "plain", "wire", "ring", "launching"}
 PURE = LEAVES | {"diagnosis", "recovery", "numerics", "labrecord", "schedule", "timeline"}
 SPECS = PURE | {"faults", "exercises"}
 WIDGETS = {"ipywidgets", "anywidget", "plotly", "traitlets"}
-EVERYTHING_BUT_RANK = SPECS | {"driver", "views", "doctor", "labs", "notebook", "cli", "testing"}
+EVERYTHING_BUT_RANK = SPECS | {"driver", "views", "doctor", "labs", "notebook", "cli", "testing", "animate", "bench", "hosts"}
 
 # part -> (parts of labkit it may import, besides itself; other people's packages it may import)
 LAYERS: dict[str, tuple[set[str], set[str]]] = {
@@ -35,6 +35,9 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "notebook": (EVERYTHING_BUT_RANK, {"numpy", "IPython"} | WIDGETS),
     "cli": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "rich"}),
     "testing": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "pytest"}),
+    "animate": (SPECS | {"views"}, {"numpy", "PIL", "av"}),
+    "bench": (EVERYTHING_BUT_RANK, {"numpy", "rich"}),
+    "hosts": (SPECS | {"driver"}, {"psutil"}),
     "__init__": ({"errors", "doctor", "notebook", "driver"}, set()),
 }
 # Single files that may have what the rest of their layer may not.

@@ -6,6 +6,8 @@ same record always draws the same text, so that an executed notebook can be comp
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._base import VIEWS, View, to_html, to_rich, to_text
 from ._ending import declared, error_for, interrupted
 from ._live import LiveOutput, Screen
@@ -24,7 +26,15 @@ __all__ = [
     "declared",
     "error_for",
     "interrupted",
+    "stepper",
     "to_html",
     "to_rich",
     "to_text",
 ]
+
+
+def stepper(trace: Any, **options: Any) -> Any:
+    """A widget that steps through a schedule's trace; see `schedule_stepper` for its options. Loaded when it is asked for."""
+    from .schedule_stepper import stepper as make
+
+    return make(trace, **options)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-NAME = "flipped-sign"
+NAME = "forgotten-broadcast"
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_command_of_the_page_explains_it(root: Path, tree: Path) -> None:
     assert f"labkit faults {NAME}" in (root / "docs" / "adding-a-fault.md").read_text()
     ran = run(tree, "-c", f"import sys; from labkit.cli import main; sys.exit(main(['faults', '{NAME}']))")
     assert ran.returncode == 0, ran.stderr
-    assert "wrong sign" in ran.stdout
+    assert "One rank forgets a broadcast" in ran.stdout
 
 
 def test_the_conformance_tests_find_it_by_themselves(tree: Path) -> None:
@@ -63,9 +63,10 @@ def test_it_fires_on_live_ranks_as_it_says(tree: Path) -> None:
         "import labkit\n"
         "world = labkit.start(ranks=3, backend='gloo')\n"
         f"result = world.try_fault('{NAME}', 1)\n"
-        "assert world.injections[-1].fired == 1 and result.ok and result.diagnosis is None\n"
-        "print(result.outcomes[0].shown.text)\n"
+        "verdict, seen = result.diagnosis.verdict, world.injections[-1]\n"
+        "assert seen.fired == 1 and verdict.culprits == (1,) and verdict.code in seen.expected, verdict\n"
+        "print(world.recover().rung)\n"
         "world.stop()",
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.strip() == "[2.0, 2.0, 2.0, 2.0]"  # 1 - 2 + 3
+    assert ran.stdout.strip() == "soft"
