@@ -63,9 +63,9 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([], "labkit: which command; there are: doctor, stop, faults, labs, version\n"),
+        ([], "labkit: which command; there are: doctor, stop, faults, labs, bench, hosts, version\n"),
         (["docter"], "labkit: no command 'docter'; did you mean 'labkit doctor'?\n"),
-        (["zzz"], "labkit: no command 'zzz'; there are: doctor, stop, faults, labs, version\n"),
+        (["zzz"], "labkit: no command 'zzz'; there are: doctor, stop, faults, labs, bench, hosts, version\n"),
         (
             ["doctor", "--ranks", "0"],
             "labkit: argument --ranks: '0' is not a number of ranks from 1 to 1024; try 'labkit doctor --help'\n",

@@ -36,8 +36,8 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "cli": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "rich"}),
     "testing": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "pytest"}),
     "animate": (SPECS | {"views"}, {"numpy", "PIL", "av"}),
-    "bench": (EVERYTHING_BUT_RANK, {"numpy", "rich"}),
-    "hosts": (SPECS | {"driver"}, {"psutil"}),
+    "bench": (EVERYTHING_BUT_RANK, set()),
+    "hosts": (LEAVES, {"psutil"}),
     "__init__": ({"errors", "doctor", "notebook", "driver"}, set()),
 }
 # Single files that may have what the rest of their layer may not.

@@ -60,7 +60,7 @@ def run_programs(programs: Sequence[Program], inputs: Sequence[ArrayLike], op: s
         machines[dst].arrived = machines[src].outgoing()
 
     problems = _meet([machine.moves for machine in machines], transfer, lambda rank: machines[rank].complete())
-    assert not problems, problems[0].sentence
+    assert not problems
     return [machine.result() for machine in machines]
 
 

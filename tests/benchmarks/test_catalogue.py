@@ -13,7 +13,11 @@ from labkit.errors import UnknownName
 
 
 def test_every_measure_of_the_design_is_there() -> None:
-    assert set(MEASURES) == {"start-cold", "start-warm", "recovery", "stall", "cell", "tap", "bandwidth", "memory", "labs"}
+    assert set(MEASURES) == {"start-cold", "start-warm", "recovery", "stall", "cell", "tap", "bandwidth", "memory", "labs"} | {
+        "schedules",
+        "schedules-model",
+        "schedules-simulator",
+    }
 
 
 @pytest.mark.parametrize("name", list(MEASURES))
