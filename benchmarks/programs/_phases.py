@@ -30,8 +30,9 @@ class Phases:
     def timing(self) -> Iterator[None]:
         """Inside, every step of a start is timed."""
         steps: list[tuple[type[Any], str, str]] = [
-            (Cluster, "_start_controller", "controller, client and store"),
-            (Cluster, "start_ranks", "ranks come up"),
+            (Cluster, "_launch", "the ranks are forked (after the import)"),
+            (Cluster, "_start_store", "store"),
+            (Cluster, "_await", "ranks come up"),
             (Cluster, "form", "form the group"),
         ]
         began = time.monotonic()

@@ -11,12 +11,12 @@ ENTERED_S = time.monotonic()
 
 import labkit  # noqa: E402
 from benchmarks.channel import Channel  # noqa: E402
-from benchmarks.programs import _faults, _phases, _tap  # noqa: E402
+from benchmarks.programs import _faults, _phases, _tap, _views  # noqa: E402
 
 FIRST = "x = torch.full((4,), float(rank + 1)); dist.all_reduce(x); x[0].item()"
 
 
-OPS = ("start", "warm", "end", "cells", "all_reduces", "tap", "mode", "fault", "memory")
+OPS = ("start", "warm", "end", "cells", "all_reduces", "tap", "mode", "fault", "memory", "picture", "watched")
 
 
 class Ops:
@@ -76,6 +76,14 @@ class Ops:
     def fault(self, name: str, limit_s: float) -> dict[str, Any]:
         """A fault from its injection to a healthy world."""
         return _faults.once(self.world, name, limit_s)
+
+    def picture(self, numel: int, rounds: int) -> list[float]:
+        """Seconds from a finished cell to its picture."""
+        return _views.picture(self.world, numel, rounds)
+
+    def watched(self, numel: int, count: int, rounds: int) -> dict[str, list[float]]:
+        """Seconds of blocks of all-reduces with and without live cards."""
+        return _views.watched(self.world, numel, count, rounds)
 
     def memory(self) -> dict[str, int]:
         """PSS of every process of the world, by what it is."""
