@@ -18,7 +18,7 @@ setup:  ## prepare .venv (all the others do it by themselves)
 	@$(SETUP) lab $(BACKEND)
 
 lab: setup  ## open JupyterLab at the labs, on 127.0.0.1 and behind a token
-	@BROWSER=$(BROWSER) PORT=$(PORT) exec sh scripts/lab
+	@BROWSER=$(BROWSER) PORT=$(PORT) SOLUTIONS=$(SOLUTIONS) LABS=$(LABS) exec sh scripts/lab
 
 test:  ## everything CI runs: linters, types, and every test that needs no GPU
 	@PYTHON=$(PYTHON) TORCH_BACKEND=$(TORCH_BACKEND) sh scripts/test $(ARGS)

@@ -64,14 +64,14 @@ def _pillow() -> tuple[Any, Any, Any]:
     try:
         return import_module("PIL.Image"), import_module("PIL.ImageDraw"), import_module("PIL.ImageFont")
     except ImportError:
-        raise UsageError("films need Pillow", hint="pip install labkit[video]") from None
+        raise UsageError("films need Pillow", hint="install the packages pillow and av") from None
 
 
 def _pyav() -> Any:
     try:
         return import_module("av")
     except ImportError:
-        raise UsageError("an MP4 needs PyAV", hint="pip install labkit[video], or name the film .gif") from None
+        raise UsageError("an MP4 needs PyAV", hint="install the package av, or name the film .gif") from None
 
 
 def moment(index: int, number: int, steps: int) -> tuple[int, float]:

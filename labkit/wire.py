@@ -196,6 +196,9 @@ class Verdict:
     facts: tuple[str, ...] = ()
     ending: str = "hang"
 
+    def __str__(self) -> str:
+        return f"{self.code}: {self.sentence} {self.next_step}".rstrip()
+
 
 @record
 class Diagnosis:
@@ -204,6 +207,9 @@ class Diagnosis:
     verdicts: tuple[Verdict, ...]
     evidence: Evidence
     elapsed_s: float = 0.0
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.verdicts)) or "no fault found"
 
     @property
     def healthy(self) -> bool:
@@ -287,6 +293,13 @@ class CellResult:
     recovery: RecoveryReport | None = None
     elapsed_s: float = 0.0
     world_size: int = 0
+
+    def __str__(self) -> str:
+        lines = []
+        for outcome in self.outcomes:
+            said = outcome.error or (outcome.shown.text if outcome.shown else "")
+            lines.append(f"rank {outcome.rank}: {outcome.status}{f', {said}' if said else ''}")
+        return "\n".join([*lines, str(self.diagnosis)] if self.diagnosis else lines)
 
     @property
     def ok(self) -> bool:
@@ -381,6 +394,11 @@ class WorldStatus:
     cards: tuple[RankCard, ...]
     started_in_s: float = 0.0
     note: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"{self.world_size} ranks, {self.backend}, {self.mode} mode, generation {self.generation}"]
+        lines += [f"rank {card.rank}: {card.state}{f' ({card.detail})' if card.detail else ''}" for card in self.cards]
+        return "\n".join([*lines, self.note] if self.note else lines)
 
 
 @record

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -14,6 +16,10 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 LONG_FILE = 300
+BROWSER_OPTIONS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-dev-shm-usage"
+).split()
 RUN_MARK = "LABKIT_TEST_RUN"  # in the environment of all that this run starts, orphans included
 
 settings.register_profile("labkit", deadline=None, derandomize=True, print_blob=True, database=None)
@@ -24,6 +30,18 @@ settings.load_profile("labkit")
 def root() -> Path:
     """The repository."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The one browser of the session: Playwright's synchronous half can't be started twice in a process."""
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as play:
+        made = play.chromium.launch(executable_path=path, args=BROWSER_OPTIONS)
+        yield made
+        made.close()
 
 
 def pytest_configure() -> None:

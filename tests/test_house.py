@@ -10,12 +10,14 @@ import pytest
 
 LIMIT = 400
 # Longer on purpose, and no longer than this: the one vocabulary of all process borders is one file.
-LONGER: dict[str, int] = {}
+LONGER = {"labkit/wire.py": 420}
 SKIPPED = {
     ".git",
     ".venv",
     ".tools",
     "build",
+    "my-labs",
+    ".ipynb_checkpoints",
     "dist",
     "__pycache__",
     ".mypy_cache",

@@ -18,4 +18,5 @@ def test_a_wheel_holds_the_whole_package(root: Path, tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if not name.startswith("labkit-")}
     here = {path.relative_to(root).as_posix() for path in (root / "labkit").rglob("*") if path.is_file()}
-    assert packed == {name for name in here if "__pycache__" not in name}
+    labs = {f"labkit/_labs/{path.name}" for path in (root / "labs").iterdir() if path.is_file()}
+    assert packed == {name for name in here if "__pycache__" not in name} | labs

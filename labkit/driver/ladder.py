@@ -117,7 +117,8 @@ class _Climb:
         stuck = tuple(rank for rank in ranks if self._busy(rank))
         free = tuple(rank for rank in ranks if rank not in stuck)
         if free:
-            self.steps.append(f"freed {join_ranks(free)}: waits cut, code interrupted, variables kept")
+            kept = "variables kept (a tensor inside a collective may be half reduced)"
+            self.steps.append(f"freed {join_ranks(free)}: waits cut, code interrupted, {kept}")
         return ReleaseEnded(free, stuck)
 
     def _replace(self, ranks: tuple[int, ...]) -> None:

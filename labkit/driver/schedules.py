@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,8 +113,9 @@ def ask(
     limit = check_deadline(max(world.deadline_s, RUN_S) if deadline_s is None else deadline_s)
     world._targets = targets
     world._turn += 1
+    look = _news(world)
     pendings = [world._send(rank, op, payloads[rank]) for rank in targets]
-    watch = cells.Watch(world._cluster.feed.beats, world.diagnose, limit)
+    watch = cells.Watch(world._cluster.feed.beats, look, limit)
     try:
         diagnosis = cells.run(pendings, watch)
     except KeyboardInterrupt:
@@ -126,9 +128,20 @@ def ask(
         return outcomes, None
     if all(outcome.error is not None and outcome.error.type in _CALLERS for outcome in failed):
         raise_first(op, outcomes)
-    diagnosis = diagnosis or world.diagnose()
+    diagnosis = diagnosis or look()
     world._note(CellResult(world.cell, outcomes, diagnosis if not diagnosis.healthy else None, None, 0.0, world.world_size))
     return outcomes, diagnosis
+
+
+def _news(world: World) -> Callable[[], Diagnosis]:
+    """`world.diagnose`, less what it says already: a cell that ended badly is not this request's fault."""
+    known = {verdict.sentence for verdict in world.diagnose().verdicts}
+
+    def look() -> Diagnosis:
+        found = world.diagnose()
+        return replace(found, verdicts=tuple(verdict for verdict in found.verdicts if verdict.sentence not in known))
+
+    return look
 
 
 def ask_all(world: World, op: str, payloads: Sequence[dict[str, Any]], deadline_s: float | None) -> tuple[Outcome, ...]:

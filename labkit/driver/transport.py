@@ -50,6 +50,11 @@ class Pending:
         self.resolve(Reply(Outcome(self.rank, status, output=tuple(self.output), error=error)))
 
     @property
+    def what(self) -> str:
+        """What the rank is asked for, as people say it."""
+        return f"cell {self.cell}" if self.op == "cell" else self.op
+
+    @property
     def done(self) -> bool:
         return self.future.done()
 

@@ -392,7 +392,7 @@ class World(RunsSchedules):
         busy = [rank for rank in targets if rank in self._pending and not self._pending[rank].done]
         if busy:
             raise RankBusy(
-                f"{join_ranks(busy)} still {'runs' if len(busy) == 1 else 'run'} cell {self.cell}",
+                f"{join_ranks(busy)} still {'runs' if len(busy) == 1 else 'run'} {self._pending[busy[0]].what}",
                 hint="world.diagnose() says why; world.recover() brings them back",
                 ranks=busy,
             )

@@ -34,6 +34,8 @@ def source_of(cell: dict[str, Any]) -> str:
 
 
 def _learners(cell: dict[str, Any]) -> dict[str, Any]:
+    if cell["cell_type"] == "code":
+        cell = {**cell, "outputs": [], "execution_count": None}  # somebody's run would give the answers away
     if not has_solution(cell):
         return cell
     return {**cell, "source": strip(source_of(cell)).splitlines(keepends=True)}

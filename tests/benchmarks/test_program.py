@@ -69,7 +69,7 @@ def test_an_orphan_is_found_and_ended(bench: Bench) -> None:
         parent.hear(30.0)
     (told,) = bench.tidy(0.2)
     assert "time.sleep(600)" in told
-    assert list(left_behind(bench.mark)) == []
+    assert [process for process in left_behind(bench.mark) if process.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def test_both_sides_get_one_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

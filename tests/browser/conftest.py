@@ -24,10 +24,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PICTURES = ROOT / "build" / "screenshots"
 SIZE = {"width": 1280, "height": 900}
 START_S = 60.0
-OPTIONS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage"
-).split()
 SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "notebook-extension/tracker": {"windowingMode": "none"},  # every output is in the page, also one out of sight
@@ -211,16 +207,6 @@ def expect_text(locator: Any, pattern: re.Pattern[str], timeout_s: float) -> Non
     from playwright.sync_api import expect
 
     expect(locator).to_have_text(pattern, timeout=timeout_s * 1000)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        made = play.chromium.launch(executable_path=chromium(), args=OPTIONS)
-        yield made
-        made.close()
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from labkit.views.schedule_stepper import source
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 PICTURES = Path(__file__).resolve().parent.parent.parent / "build" / "screenshots"
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 THEMES = {"light": ("#ffffff", "#212121"), "dark": ("#111111", "#e0e0e0")}
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no chromium on this machine")]
@@ -43,18 +42,8 @@ window.cleanup = module.default.render({{ model: window.model, el: document.getE
 </script>"""
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def show(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """show(algorithm, ranks): a page with the stepper in it; a page that asks the network for anything, or errs, fails."""
     pages: list[Any] = []
     wrong: list[str] = []
@@ -64,7 +53,7 @@ def show(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
 
         seen = trace(ALGORITHMS[name].schedule(ranks), 4096)
         back, ink = THEMES[theme]
-        page = chromium.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce" if still else "no-preference")
+        page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce" if still else "no-preference")
         script = base64.b64encode(source("stepper.js").encode()).decode()
         picture = json.dumps(plain.picture(seen, place(seen)))
         file = tmp_path / f"{len(pages)}.html"
