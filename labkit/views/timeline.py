@@ -24,7 +24,7 @@ def cells(line: Timeline) -> str:
 def headline(line: Timeline) -> str:
     """For instance "cell 7: 20 calls in 312 ms, 4 still open"."""
     if not line.bars:
-        return f"{cells(line)}: no call made" if line.cells else "no call since the groups were formed"
+        return f"{cells(line)}: no call made" if line.cells else "no call made since the groups were formed"
     parts = f"{cells(line)}: {count(len(line.bars), 'call')} in {format_seconds(line.span_s)}"
     parts += f", {line.num_open} still open" if line.num_open else ""
     return parts + (f" ({count(line.left_out, 'earlier call')} not shown)" if line.left_out else "")
