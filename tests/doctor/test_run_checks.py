@@ -153,13 +153,14 @@ def test_torch_that_does_not_import(tmp_path: Path) -> None:
 def test_ranks_that_hang_are_ended_and_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text("import time; time.sleep(60)\n")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = {child.pid for child in psutil.Process().children(recursive=True)}  # other lanes keep a browser or a world
     began = time.monotonic()
     report = run_checks(
         ["collective"], ranks=2, env={**os.environ, "PYTHONPATH": str(tmp_path)}, run_root=tmp_path, deadline_s=1.0
     )
     assert time.monotonic() - began < 5
     assert report["collective"].status == "fail"
-    assert not psutil.Process().children(recursive=True)
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("labkit-doctor")] == []
 
 
