@@ -131,7 +131,7 @@ def _address(process: subprocess.Popen[bytes], log: Path, token: str) -> str:
                 urllib.request.urlopen(f"{found[0]}api/status?token={token}", timeout=5).close()
                 return found[0]
             except (urllib.error.URLError, OSError):
-                pass
+                pass  # not up yet: asked again until the deadline below
         time.sleep(0.1)
     raise AssertionError(f"no server; its last words: {log.read_text(errors='replace')[-2000:]}")
 

@@ -240,7 +240,7 @@ class Box:
                 if self.get("/login")[0] == 200:
                     return time.monotonic() - began_s
             except OSError:
-                pass
+                pass  # not up yet: asked again until the deadline
             time.sleep(0.1)
         raise AssertionError(f"no answer in {deadline_s:.0f} s; the log says:\n{self.log()[-3000:]}")
 
