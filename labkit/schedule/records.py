@@ -106,11 +106,14 @@ def _rank_line(each: RankRun) -> str:
     return f"rank {each.rank}: {sent}{steps}{more}{wrong}"
 
 
-@record
-class Timing:
-    """One contestant: seconds of each round, from when the last rank was ready until the last one was through."""
+class Rounds:
+    """Median and spread of `times_s`, the seconds of each round, for records that have such a field.
 
-    name: str
+    >>> timing = Timing("ring", (3.0, 1.0, 2.0))
+    >>> timing.median_s, timing.low_s, timing.high_s
+    (2.0, 1.0, 3.0)
+    """
+
     times_s: tuple[float, ...]
 
     @property
@@ -124,6 +127,14 @@ class Timing:
     @property
     def high_s(self) -> float:
         return max(self.times_s)
+
+
+@record
+class Timing(Rounds):
+    """One contestant: seconds of each round, from when the last rank was ready until the last one was through."""
+
+    name: str
+    times_s: tuple[float, ...]
 
 
 @record

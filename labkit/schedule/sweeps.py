@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import statistics
 from collections.abc import Sequence
 
 from ..errors import UsageError
@@ -15,7 +14,7 @@ from .algorithm import ALGORITHMS
 from .bandwidth import FACTORS, busbw_factor
 from .cost import Link
 from .fit import HeldOut, Sample, hold_out
-from .records import Comparison
+from .records import Comparison, Rounds
 
 # The library's collectives, and the algorithm whose formula is fitted to each. gloo's all-reduce is a ring at every size.
 LIBRARY_MODELS = {
@@ -30,7 +29,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
 @record
-class Point:
+class Point(Rounds):
     """One size of one contestant: a library collective, or a schedule on the live ranks.
 
     `num_bytes` is S, the total for all-gather and reduce-scatter; `times_s` are seconds a call, one per round.
@@ -50,18 +49,6 @@ class Point:
         """Elements of one call's count: of a rank's piece where pieces are gathered or scattered."""
         parts = self.world_size if FACTORS[self.collective].times == "n" else 1
         return self.num_bytes // self.item_bytes // parts
-
-    @property
-    def median_s(self) -> float:
-        return statistics.median(self.times_s)
-
-    @property
-    def low_s(self) -> float:
-        return min(self.times_s)
-
-    @property
-    def high_s(self) -> float:
-        return max(self.times_s)
 
     @property
     def algbw_gb_per_s(self) -> float:
