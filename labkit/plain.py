@@ -9,7 +9,10 @@ dropped, missing ones take their default.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import sysconfig
+from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
 from .errors import WireError
@@ -95,3 +98,31 @@ def loads(text: str | bytes) -> Any:
 def int_keys(mapping: dict[Any, T]) -> dict[int, T]:
     """A mapping by rank, as it was before JSON made its keys text."""
     return {int(key): value for key, value in mapping.items()}
+
+
+def tidy(value: Any) -> Any:
+    """The record with folders of this machine cut from the files it names.
+
+    >>> tidy({"file": sysconfig.get_paths()["purelib"] + "/torch/x.py"})
+    {'file': 'torch/x.py'}
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(value, **{f.name: tidy(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init})
+    if isinstance(value, (list, tuple)):
+        return tuple(tidy(item) for item in value)
+    if isinstance(value, dict):
+        return {key: tidy(item) for key, item in value.items()}
+    return _short(value) if isinstance(value, str) else value
+
+
+@functools.cache
+def _roots() -> list[str]:
+    found = {*sysconfig.get_paths().values(), str(Path(__file__).resolve().parents[1]), str(Path.home())}
+    return sorted(found, key=len)[::-1]
+
+
+def _short(text: str) -> str:
+    for root in _roots():
+        if len(root) > 1:
+            text = text.replace(f"{root}/", "")
+    return text

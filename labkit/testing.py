@@ -3,6 +3,8 @@
 world = fake_world(ranks=4)          the real World over ranks that run in this process, in milliseconds
 world = record(world, "run.jsonl")   the same world, and every result it gives is written down
 again = replay("run.jsonl")          gives those results once more, or judges the evidence anew
+save_record("sweep.json", sweep)     one run, comparison or sweep, for a machine where it can't be made
+sweep = load_record("sweep.json")    the same record, which says where it was recorded
 with leak_check(): ...               nothing stays behind: no process, folder, port or descriptor
 """
 
@@ -25,8 +27,11 @@ from .driver.record import Recorder
 from .driver.replay import Change, Replay
 from .driver.rundir import run_root
 from .driver.world import DEADLINE_S, World
+from .schedule.recording import Source, load_record, save_record
 
-__all__ = ["Change", "Recorder", "Replay", "fake_world", "leak_check", "record", "replay"]
+__all__ = [
+    "Change", "Recorder", "Replay", "Source", "fake_world", "leak_check", "load_record", "record", "replay", "save_record",
+]  # fmt: skip
 
 MARK = "LABKIT_LEAK_CHECK"  # in the environment of all that is started inside, orphans included
 

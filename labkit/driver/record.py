@@ -4,14 +4,14 @@
     world.run_cell("...")
 
 A line is written whole or not at all, so that a recording of a kernel that died can be read. Only the user
-may read the file, since cells and their output are in it; folders of this machine are not.
+may read the file, since cells and their output are in it; folders of this machine are not. Runs of schedules,
+comparisons and sweeps are marked with where they were recorded.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import sysconfig
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -19,7 +19,8 @@ from types import TracebackType
 from typing import Any
 
 from ..errors import UsageError
-from ..wire import dumps, record
+from ..plain import dumps, record, tidy
+from ..schedule.recording import marked
 from .world import World
 
 
@@ -60,6 +61,8 @@ class Recorder:
         value = getattr(value, "record", value)
         if not dataclasses.is_dataclass(value) or isinstance(value, type):
             return
+        if hasattr(value, "source"):
+            value = marked(value, self.note, backend=self._world.backend)
         line = dumps(Entry(call, tidy(value), self.note)) + "\n"
         os.write(self._file, line.encode())
 
@@ -83,29 +86,3 @@ def _create(path: Path) -> int:
         raise UsageError(f"{path} is there already", hint="give another name, or remove it first") from None
     except OSError as error:
         raise UsageError(f"can't write {path}: {error.strerror}", hint="give a folder that exists and is yours") from None
-
-
-_ROOTS = sorted({*sysconfig.get_paths().values(), str(Path(__file__).resolve().parents[2]), str(Path.home())}, key=len)[::-1]
-
-
-def tidy(value: Any) -> Any:
-    """The record with folders of this machine cut from the files it names.
-
-    >>> from labkit.wire import Frame
-    >>> tidy(Frame(sysconfig.get_paths()["purelib"] + "/torch/x.py", 3, "wait")).file
-    'torch/x.py'
-    """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(value, **{f.name: tidy(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init})
-    if isinstance(value, (list, tuple)):
-        return tuple(tidy(item) for item in value)
-    if isinstance(value, dict):
-        return {key: tidy(item) for key, item in value.items()}
-    return _short(value) if isinstance(value, str) else value
-
-
-def _short(text: str) -> str:
-    for root in _ROOTS:
-        if len(root) > 1:
-            text = text.replace(f"{root}/", "")
-    return text

@@ -60,6 +60,8 @@ class Replay:
     @classmethod
     def read(cls, path: Path) -> Replay:
         """A file that a Recorder wrote; a last line that was cut off is left out. WireError if it is no recording."""
+        from ..schedule import sweeps  # noqa: F401 - a recording may hold them, and runs and comparisons
+
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
         except OSError as error:

@@ -59,7 +59,8 @@ def run_schedule(
     shared = {"op": name, "dtype": dtype, "numel": size, "tensor": tensor, "into": into, "trace": bool(trace)}
     payloads = [{"program": dumps(program), **shared} for program in made]
     outcomes, diagnosis = ask(world, "schedule", payloads, deadline_s)
-    return _run_record(schedule, outcomes, diagnosis, op=name, size=size, dtype=dtype, traced=trace)
+    run = _run_record(schedule, outcomes, diagnosis, op=name, size=size, dtype=dtype, traced=trace)
+    return replace(run, backend=world.backend)
 
 
 def compare(
@@ -89,7 +90,7 @@ def compare(
     by_rank = [outcome.value["times"] for outcome in outcomes]
     names = [*(schedule.name for schedule in schedules), LIBRARY]
     timings = tuple(Timing(each, spans([times[index] for times in by_rank])) for index, each in enumerate(names))
-    return Comparison(world.world_size, numel * ITEM_BYTES[dtype], dtype, timings)
+    return Comparison(world.world_size, numel * ITEM_BYTES[dtype], dtype, timings, world.backend)
 
 
 def spans(by_rank: Sequence[Sequence[Sequence[float]]]) -> tuple[float, ...]:

@@ -7,6 +7,7 @@ import statistics
 from ..plain import record
 from ..units import format_bytes, format_seconds
 from ..wire import Diagnosis
+from .recording import Source, told
 
 # What can be reduced on live ranks, with bytes an element.
 ITEM_BYTES = {
@@ -61,6 +62,8 @@ class ScheduleRun:
     declared: tuple[tuple[int, int, int, int], ...]
     diagnosis: Diagnosis | None = None
     error: str = ""
+    backend: str = ""
+    source: Source | None = None
 
     @property
     def ended(self) -> bool:
@@ -90,12 +93,13 @@ class ScheduleRun:
         head = f"{self.name}, {format_bytes(self.num_bytes)} of {self.dtype} on {self.world_size} ranks"
         if not self.ended:
             verdict = self.diagnosis.verdict if self.diagnosis is not None else None
-            return f"{head}: did not end; {verdict.sentence if verdict is not None else self.error}"
+            said = verdict.sentence if verdict is not None else self.error
+            return told(f"{head}: did not end; {said}", self.source)
         same = "as the library's all-reduce gives" if self.agrees else "NOT what the library's all-reduce gives"
         counts = "as declared" if self.counted else "NOT as declared"
         lines = [f"{head}: {format_seconds(self.seconds)}, {self.num_steps} steps; {same}; messages and bytes {counts}"]
         lines += [_rank_line(each) for each in self.ranks]
-        return "\n".join(lines)
+        return told("\n".join(lines), self.source)
 
 
 def _rank_line(each: RankRun) -> str:
@@ -145,6 +149,8 @@ class Comparison:
     num_bytes: int
     dtype: str
     timings: tuple[Timing, ...]
+    backend: str = ""
+    source: Source | None = None
 
     @property
     def library(self) -> Timing:
@@ -165,4 +171,4 @@ class Comparison:
             spread = f"{format_seconds(each.low_s)} to {format_seconds(each.high_s)}"
             part = f"{self.speed(each.name):.2f} of the library's speed" if each is not self.library else ""
             lines.append(f"{each.name:<{width}}  {format_seconds(each.median_s):>8}  ({spread})  {part}".rstrip())
-        return "\n".join(lines)
+        return told("\n".join(lines), self.source)

@@ -14,6 +14,7 @@ from .algorithm import ALGORITHMS
 from .bandwidth import FACTORS, busbw_factor
 from .cost import Link
 from .fit import HeldOut, Sample, hold_out
+from .recording import Source, told
 from .records import Comparison, Rounds
 
 # The library's collectives, and the algorithm whose formula is fitted to each. gloo's all-reduce is a ring at every size.
@@ -73,6 +74,7 @@ class Sweep:
     warmups: int = 0
     interrupted: bool = False
     error: str = ""
+    source: Source | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,7 +95,7 @@ class Sweep:
     def __str__(self) -> str:
         from .tables import table
 
-        return table(self)
+        return told(table(self), self.source)
 
 
 @record
@@ -107,12 +109,14 @@ class Crossing:
     predicted_bytes: float | None
     measured_bytes: float | None
     comparisons: tuple[Comparison, ...]
+    source: Source | None = None
 
     def __str__(self) -> str:
         said = format_bytes(self.predicted_bytes) if self.predicted_bytes is not None else "at no size"
         seen = format_bytes(self.measured_bytes) if self.measured_bytes is not None else "at none of the sizes"
         fitted = f"{format_seconds(self.link.alpha_s)} a message, {1e-9 / max(self.link.beta_s_per_byte, 1e-18):.2f} GB/s"
-        return f"{self.one} and {self.other} on {self.world_size} ranks cross: predicted {said} (from {fitted}), measured {seen}"
+        text = f"{self.one} and {self.other} on {self.world_size} ranks cross: predicted {said} (from {fitted}), measured {seen}"
+        return told(text, self.source)
 
 
 def crossing_of(pairs: Sequence[tuple[float, float]]) -> float | None:

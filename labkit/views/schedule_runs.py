@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from ..schedule.records import Comparison, ScheduleRun
@@ -16,9 +17,10 @@ def text(record: Any) -> str:
 
 
 def html(record: Any) -> str:
-    """The first line as a sentence, the rest as it is laid out in text."""
-    head, _, rest = str(record).partition("\n")
-    return h.block((h.pre(rest) if rest.strip() else ""), head=head)
+    """The first line as a sentence, the rest as it is laid out in text; a recording says so above all."""
+    head, _, rest = str(dataclasses.replace(record, source=None)).partition("\n")
+    source = h.para(str(record.source), "lk-lead") if record.source is not None else ""
+    return h.block(source + (h.pre(rest) if rest.strip() else ""), "wait" if source else "", head)
 
 
 for kind in (ScheduleRun, Comparison, Sweep, Crossing):

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from labkit.driver.record import Entry, tidy
+from labkit.driver.record import Entry
 from labkit.driver.replay import Replay
 from labkit.errors import UsageError, WireError
 from labkit.faults import FAULTS
+from labkit.plain import tidy
 from labkit.testing import fake_world, record, replay
 from labkit.views import to_html, to_text
 from labkit.wire import CellResult, Frame, Injection, RecoveryReport

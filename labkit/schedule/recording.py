@@ -1,0 +1,134 @@
+"""Runs, comparisons and sweeps kept in a file and given again: the same records, which say that they are recordings.
+
+For a machine on which they can't be made: a lab then shows what another machine measured, and every picture of it says
+so. A file is one record as JSON, and it is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..errors import UsageError, WireError
+from ..plain import dumps, loads, record, tidy
+
+T = TypeVar("T")
+
+
+@record
+class Source:
+    """Where a recorded result comes from: when, on what machine, with which backend and versions, and what it is about."""
+
+    recorded_at: str
+    machine: str = ""
+    backend: str = ""
+    world_size: int = 0
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    about: str = ""
+
+    def __str__(self) -> str:
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        facts = "; ".join(part for part in (self.backend, self.machine, versions) if part)
+        return f"recorded on {self.recorded_at}, not run here{f' ({facts})' if facts else ''}" + (
+            f": {self.about}" if self.about else ""
+        )
+
+
+def told(text: str, source: Source | None) -> str:
+    """A record's text, and on a line of its own where it was recorded.
+
+    >>> print(told("ring: 2 ms", Source("2026-01-31 12:00 UTC", backend="gloo")))
+    ring: 2 ms
+    recorded on 2026-01-31 12:00 UTC, not run here (gloo)
+    """
+    return text if source is None else f"{text}\n{source}"
+
+
+def marked(value: T, about: str = "", *, backend: str = "") -> T:
+    """The record with its source filled in, as made here and now; one that has a source already is left as it is.
+
+    UsageError for a record that can't say where it comes from.
+    """
+    fields = {field.name for field in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else set()
+    if "source" not in fields or isinstance(value, type):
+        raise UsageError(
+            f"a {type(value).__name__} can't be marked as a recording",
+            hint="save what run_schedule, compare, sweep or crossing gives; labkit.testing.record keeps the rest",
+        )
+    found: Any = value
+    if found.source is not None:
+        return value
+    source = Source(
+        recorded_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), machine=_machine(),
+        backend=backend or getattr(found, "backend", ""), world_size=found.world_size, versions=_versions(), about=about,
+    )  # fmt: skip
+    return tidy(dataclasses.replace(found, source=source))  # type: ignore[no-any-return]
+
+
+def save_record(path: str | Path, value: Any, about: str = "", *, backend: str = "") -> Path:
+    """Write what `run_schedule`, `compare`, `sweep` or `crossing` gave to a new file, marked as a recording.
+
+    >>> from .records import Comparison, Timing
+    >>> found = Comparison(2, 1024, "float32", (Timing("ring", (2e-3,)), Timing("library", (1e-3,))))
+    >>> path = save_record(Path(tempfile.mkdtemp()) / "compare.json", found, "a ring on two ranks", backend="gloo")
+    >>> again = load_record(path)
+    >>> again.timings == found.timings, again.source.about
+    (True, 'a ring on two ranks')
+    """
+    target, text = Path(path), dumps(marked(value, about, backend=backend)) + "\n"
+    if target.exists():
+        raise UsageError(f"{target} is there already", hint="give another name, or remove it first")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UsageError(f"can't write {target}: {error.strerror}", hint="give a folder that exists and is yours") from None
+    return target
+
+
+def load_record(path: str | Path) -> Any:
+    """The record in a file that `save_record` wrote; its `source` says where it comes from, and so does its text."""
+    from . import records, sweeps  # noqa: F401 - the kinds of records that a file may hold
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror}", hint="give a file that save_record wrote") from None
+    except UnicodeDecodeError:
+        raise WireError(f"{path} is no recording", hint="give a file that save_record wrote") from None
+    try:
+        found = loads(text)
+    except (WireError, TypeError) as error:
+        raise WireError(f"{path}: {error}", hint="the recording is damaged") from None
+    if not isinstance(getattr(found, "source", None), Source):
+        raise WireError(f"{path} is no recording", hint="give a file that save_record wrote")
+    return found
+
+
+def _machine() -> str:
+    """What kind of machine this is, without its name."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("labkit", "torch"):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
