@@ -13,6 +13,7 @@ from ..schedule.bandwidth import FACTORS
 from ..schedule.records import ITEM_BYTES, Comparison
 from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of, crossing_of, parse_sizes
 from ..units import is_whole
+from .checks import targets_of
 from .schedules import ask_all, check_op, compare, spans
 
 if TYPE_CHECKING:
@@ -33,13 +34,15 @@ def sweep(
     op: str = "sum",
     rounds: int = 7,
     warmups: int = 2,
+    ranks: Sequence[int] | None = None,
     on_progress: OnProgress | None = None,
     deadline_s: float | None = None,
 ) -> Sweep:
     """Measure library collectives ("all_reduce", ...) and schedules ("ring", ...) over sizes in bytes.
 
     `sizes` are S as the field's tools count it: the total for all-gather and reduce-scatter, rounded down to what the
-    ranks can share. An interrupt frees the ranks and keeps what was measured, and so does a rank that dies.
+    ranks can share. `ranks`: only these take part, as a group of their
+    own. An interrupt frees the ranks and keeps what was measured, and so does a rank that dies.
     """
     names = (collectives,) if isinstance(collectives, str) else tuple(collectives)
     for name in names:
@@ -49,12 +52,13 @@ def sweep(
         if not is_whole(number) or number < low:
             raise UsageError(f"{number!r} rounds make no sense", hint=f"give a whole number from {low}")
     reduce_name = check_op(op, dtype)
+    members = targets_of(ranks, world.world_size)
     wanted = [(name, size) for size in parse_sizes(sizes) for name in names]
     points: list[Point] = []
     interrupted, error = False, ""
     try:
         for name, size in wanted:
-            points.append(_point(world, name, size, dtype, reduce_name, rounds, warmups, deadline_s))
+            points.append(_point(world, members, name, size, dtype, reduce_name, rounds, warmups, deadline_s))
             if on_progress is not None:
                 on_progress(len(points), len(wanted), points[-1])
     except KeyboardInterrupt:
@@ -63,23 +67,29 @@ def sweep(
         if not points:
             raise
         error = str(failure)
-    return Sweep(world.backend, world.world_size, tuple(points), warmups, interrupted, error)
+    return Sweep(world.backend, len(members), tuple(points), warmups, interrupted, error)
 
 
-def _point(world: World, name: str, size: int, dtype: str, op: str, rounds: int, warmups: int, deadline_s: float | None) -> Point:
-    collective, item_bytes = collective_of(name), ITEM_BYTES[dtype]
-    parts = world.world_size if FACTORS[collective].times == "n" else 1
+def _point(
+    world: World, members: tuple[int, ...], name: str, size: int, dtype: str, op: str, rounds: int, warmups: int,
+    deadline_s: float | None,
+) -> Point:  # fmt: skip
+    collective, item_bytes, world_size = collective_of(name), ITEM_BYTES[dtype], len(members)
+    parts = world_size if FACTORS[collective].times == "n" else 1
     numel = max(1, size // item_bytes // parts) * parts
     calls = 8 if size <= 1 << 16 else 2 if size <= 1 << 20 else 1  # a short call is lost in the clock of a busy machine
-    made: list[Any] = [None] * world.world_size
+    made: dict[int, Any] = {}
     if name not in LIBRARY_MODELS:
-        made = list(programs(ALGORITHMS[name].schedule(world.world_size)))
+        made = dict(zip(members, programs(ALGORITHMS[name].schedule(world_size)), strict=True))
     shared = {"name": name, "numel": numel, "dtype": dtype, "op": op, "warmups": warmups, "rounds": rounds, "calls": calls}
-    payloads = [{"program": "" if program is None else dumps(program), **shared} for program in made]
+    payloads = [
+        {"program": dumps(made[rank]) if rank in made else "", "members": list(members), **shared}
+        for rank in range(world.world_size)
+    ]
     outcomes = ask_all(world, "sweep_point", payloads, deadline_s)
-    times = spans([outcome.value for outcome in outcomes])
+    times = spans([outcome.value for outcome in outcomes if outcome.rank in members])
     return Point(
-        name=name, collective=collective, world_size=world.world_size, num_bytes=numel * item_bytes, dtype=dtype,
+        name=name, collective=collective, world_size=world_size, num_bytes=numel * item_bytes, dtype=dtype,
         item_bytes=item_bytes, op=op, times_s=tuple(seconds / calls for seconds in times),
     )  # fmt: skip
 

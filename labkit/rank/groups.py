@@ -22,7 +22,8 @@ from .sockets import GroupSockets
 from .tap import Tap
 
 STORE_TIMEOUT_S = 30.0
-_INIT, _DESTROY = c10d.init_process_group, c10d.destroy_process_group  # whatever a learner puts in their place later
+# whatever a learner puts in their place later
+_INIT, _DESTROY, _NEW_GROUP = c10d.init_process_group, c10d.destroy_process_group, c10d.new_group
 
 
 class Groups:
@@ -35,6 +36,7 @@ class Groups:
         self._store_at: tuple[str, int] | None = None
         self._originals: dict[str, Callable[..., Any]] = {}
         self._made = 0
+        self._parts: dict[tuple[int, ...], Any] = {}
 
     def form(self, generation: int, host: str, port: int, timeout_s: float) -> float:
         """Join generation `generation` through the store at host:port; returns a checked all-reduce's value.
@@ -80,6 +82,14 @@ class Groups:
         c10d.all_reduce(value)
         return float(value.item())
 
+    def part(self, members: tuple[int, ...]) -> Any:
+        """A group of some ranks, for measuring; made once a generation, by its members only, and not watched by the tap."""
+        if members not in self._parts:
+            limit = timedelta(seconds=self._context.group_timeout_s)
+            with self.sockets.watching():
+                self._parts[members] = _NEW_GROUP(list(members), limit, use_local_synchronization=True)
+        return self._parts[members]
+
     def set_mode(self, mode: str) -> None:
         """ "safe": compare every collective across ranks before it is issued; "raw": only watch."""
         self._context.mode = mode
@@ -89,6 +99,7 @@ class Groups:
         """Destroy what groups there are; a wait in one of them must have been cut before."""
         self._tap.contract = None
         self._tap.forget()
+        self._parts.clear()
         if dist.is_initialized():
             self.sockets.cut()
             if returns_at_once(self._context.backend):

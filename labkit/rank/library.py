@@ -49,7 +49,7 @@ def timed(wire: Wire, run: Callable[[], Any], calls: int = 1) -> tuple[float, fl
 
 def collective(wire: Wire, name: str, num_elements: int, dtype: torch.dtype) -> Callable[[], None]:
     """One call of a library collective on fresh zeros; `num_elements` is the total as the field's tools count it."""
-    size, backend = wire.context.world_size, wire.backend
+    size, backend = len(wire.members), wire.backend
 
     def tensor(count: int) -> torch.Tensor:
         return torch.zeros(count, dtype=dtype, device=wire.context.device)

@@ -22,7 +22,7 @@ from .context import RankContext
 from .nccl import returns_at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..schedule.program import Move, Program
 
@@ -57,11 +57,16 @@ class Tally:
 
 
 class Wire:
-    """Point-to-point on the backend of the default group, below the tap."""
+    """Point-to-point on the backend of a group (the world's, or of `members` only), below the tap.
 
-    def __init__(self, context: RankContext) -> None:
+    Ranks of a wire are numbers in its group: `members[i]` is rank i's number in the world.
+    """
+
+    def __init__(self, context: RankContext, members: Sequence[int] = ()) -> None:
         self.context = context
-        self.backend = c10d._get_default_group()._get_backend(torch.device(context.device))
+        self.members = tuple(members) or tuple(range(context.world_size))
+        group = context.groups.part(self.members) if len(self.members) < context.world_size else c10d._get_default_group()
+        self.backend = group._get_backend(torch.device(context.device))
         self.queued = returns_at_once(context.backend)
 
     def send(self, tensor: torch.Tensor, to_rank: int) -> Any:
@@ -95,9 +100,9 @@ class Wire:
         context = self.context
         context.tap._index += 1
         call = Call(
-            index=context.tap._index, seq=0, op=op, group_ranks=tuple(range(context.world_size)), shape=(num_elements,),
-            dtype=str(tensor.dtype)[6:], num_bytes=num_elements * tensor.element_size(), root=peer, cell=context.cell,
-            issued_s=time.monotonic(),
+            index=context.tap._index, seq=0, op=op, group_ranks=self.members, shape=(num_elements,),
+            dtype=str(tensor.dtype)[6:], num_bytes=num_elements * tensor.element_size(), root=self.members[peer],
+            cell=context.cell, issued_s=time.monotonic(),
         )  # fmt: skip
         slot, state = context.ring.issue(call), "failed"
         try:

@@ -203,3 +203,18 @@ def test_a_predicted_crossing_is_measured(world_of: WorldMaker) -> None:
     assert found.link.alpha_s > 0
     assert len(found.comparisons) >= 4
     assert "cross: predicted" in str(found)
+
+
+def test_a_sweep_of_some_ranks_leaves_the_others_alone(world_of: WorldMaker) -> None:
+    world = world_of(4)
+    swept = world.sweep([1024, 4096], ["all_reduce", "ring", "all_gather"], ranks=[1, 3], rounds=3)
+    assert {(point.name, point.world_size, len(point.times_s)) for point in swept.points} == {
+        ("all_reduce", 2, 3), ("ring", 2, 3), ("all_gather", 2, 3),
+    }  # fmt: skip
+    assert swept.world_size == 2
+    assert world.sweep([1024], ranks=[0], rounds=2).points[0].busbw_gb_per_s == 0.0
+    with pytest.raises(UsageError, match="no rank 4"):
+        world.sweep([1024], ranks=[0, 4])
+    assert world.diagnose().healthy
+    world.interrupt()
+    assert world.sweep([1024], ranks=[1, 3], rounds=2).points

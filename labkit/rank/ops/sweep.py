@@ -28,9 +28,15 @@ def sweep_point(
     warmups: int,
     rounds: int,
     calls: int,
+    members: list[int],
 ) -> list[list[float]]:
-    """When each round began and ended on this rank; a round is `calls` calls, after `warmups` rounds that don't count."""
-    wire, kind = Wire(context), getattr(torch, dtype)
+    """When each round began and ended on this rank; a round is `calls` calls, after `warmups` rounds that don't count.
+
+    A rank that is none of the `members` has none.
+    """
+    if context.rank not in members:
+        return []
+    wire, kind = Wire(context, members), getattr(torch, dtype)
     if program:
         made = load_program(program)
         run: Any = runner(wire, Memory(made, numel, kind, context.device), made.moves(numel), op)
