@@ -38,7 +38,8 @@ format: setup  ## let ruff mend what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup  ## the measures a change must not worsen, as a table
+bench:  ## the measures a change must not worsen, as a table; brings MPI, to lay it beside
+	@$(SETUP) bench $(BACKEND)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs:  ## build the documentation into build/docs; warnings are errors

@@ -52,7 +52,7 @@ def test_a_folder_of_one_machine_is_caught(text: str) -> None:
 
 def test_pins_hold_every_package_by_version_and_hash_and_no_address(root: Path) -> None:
     files = sorted((root / "requirements").glob("*.txt"))
-    assert [file.name for file in files] == ["constraints.txt", "docs.txt", "tools.txt"]
+    assert [file.name for file in files] == ["bench.txt", "constraints.txt", "docs.txt", "tools.txt"]
     for file in files:
         text = file.read_text()
         assert "://" not in text

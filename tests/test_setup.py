@@ -111,6 +111,45 @@ def test_another_torch_build_is_held_by_version_and_all_else_by_hash(stage: Stag
     assert torch[torch.index("--torch-backend") + 1] == "cpu"
 
 
+def test_mpi_is_laid_beside_and_an_interrupt_there_costs_nobody_the_rest(stage: Stage) -> None:
+    stage.prepare()
+    stage.breaks = True
+    with pytest.raises(KeyboardInterrupt):
+        stage.prepare("bench")
+    stage.breaks = False
+    assert not stage.prepare()
+    assert stage.prepare("bench")
+    (install,) = stage.log
+    assert {"--reinstall", "--require-hashes", "--no-deps"} <= set(install)
+    assert Path(install[-1]).name == "bench.txt"
+    assert not stage.prepare("bench")
+
+
+def test_where_mpi_can_not_be_had_that_is_told_and_all_else_goes_on(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise stage.script.SetupError("`uv pip install` ended with 1; mend it")
+
+    stage.prepare()
+    monkeypatch.setitem(stage.script.INSTALLS, "bench", fails)
+    assert not stage.script.prepare_or_tell("bench", "")
+    assert capsys.readouterr().err == "setup: `uv pip install` ended with 1; mend it; until then it goes on without MPI\n"
+    assert not stage.prepare()
+    monkeypatch.setitem(stage.script.INSTALLS, "docs", fails)
+    with pytest.raises(stage.script.SetupError):
+        stage.script.prepare_or_tell("docs", "")
+
+
+def test_mpi_shares_no_package_with_what_labkit_needs(root: Path) -> None:
+    names = {
+        name: {line.split("==")[0] for line in (root / "requirements" / name).read_text().splitlines() if line[:1].strip()}
+        for name in ("bench.txt", "constraints.txt", "docs.txt")
+    }
+    assert names["bench.txt"]
+    assert not names["bench.txt"] & (names["constraints.txt"] | names["docs.txt"])
+
+
 def test_a_python_without_pip_is_told_what_to_install(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = load(root)
     monkeypatch.setattr(script, "TOOLS", tmp_path)
