@@ -54,14 +54,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(str(error))
         return 2
     findings = []
+    took_s: dict[str, float] = {}
     began, load_before = time.monotonic(), machine.load()
     with Bench(options.repeat, quick=options.quick) as bench, console.status("") as status:
         for measure in measures:
             status.update(measure.title)
             bench.say = lambda text, title=measure.title: status.update(f"{title}: {text}")  # type: ignore[misc]
             findings.append((measure, take(measure, bench)))
+            took_s[measure.name] = time.monotonic() - began - sum(took_s.values())
+    seconds = ", ".join(f"{name} {taken:.0f}" for name, taken in took_s.items())
     how = (
-        f"Dear things were taken {bench.repeat} times; the whole took {(time.monotonic() - began) / 60:.0f} minutes. "
+        f"Dear things were taken {bench.repeat} times; the whole took {sum(took_s.values()) / 60:.0f} minutes; "
+        f"in seconds: {seconds}. "
         f"Load average of the last minute before: {load_before:.1f}, after: {machine.load():.1f}."
     )
     out = Console() if sys.stdout.isatty() else Console(width=PAGE_WIDTH)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from .program import ROOT, Program, environment, sweep
+from .program import Completed, Program, complete, environment, sweep
 
 T = TypeVar("T")
 PROGRAMS = "benchmarks.programs"
@@ -75,19 +71,13 @@ class Bench:
 
     def pytest(self, lane: str, limit_s: float) -> tuple[float, int]:
         """Seconds and exit status of a lane of the tests."""
-        command = [sys.executable, "-m", "pytest", "-q", "-m", lane, "tests"]
-        began = time.monotonic()
-        process = subprocess.Popen(
-            command, env=environment(self.mark, self.folder), cwd=ROOT, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            status = process.wait(limit_s)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise
-        return time.monotonic() - began, status
+        done = self.complete("pytest", [sys.executable, "-m", "pytest", "-q", "-m", lane, "tests"], limit_s)
+        return done.seconds, done.status
+
+    def complete(self, name: str, command: list[str], limit_s: float) -> Completed:
+        """A program without a channel, run to its end; BenchError if it takes longer than `limit_s`."""
+        self._count += 1
+        return complete(command, environment(self.mark, self.folder), self.folder / f"{name}-{self._count}.log", limit_s)
 
     def _start(self, name: str, command: list[str]) -> Program:
         self._count += 1

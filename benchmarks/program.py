@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +102,7 @@ class Program:
         return self.hear(deadline_s)["value"]
 
     def _error(self, what: str) -> BenchError:
-        text = self._log.read_text(errors="replace").strip()
-        return BenchError(f"{self.name} {what}; its last words: {text[-600:] or 'none'}")
+        return BenchError(f"{self.name} {what}; its last words: {last_words(self._log)}")
 
     def close(self) -> None:
         """Ask it to stop; end it by its pid if it does not within `STOP_S`."""
@@ -125,6 +125,47 @@ class Program:
         self.close()
 
 
+@dataclass(frozen=True)
+class Completed:
+    """How a program came to its end."""
+
+    seconds: float
+    status: int
+    last_words: str
+
+
+def complete(command: list[str], env: dict[str, str], log: Path, limit_s: float) -> Completed:
+    """Run a program to its end, in a session of its own; ended by its pid, and BenchError, if that takes too long."""
+    began_s = time.monotonic()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, env=env, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        status = process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{log.stem} took more than {limit_s:g} s; its last words: {last_words(log)}") from None
+    finally:
+        if process.poll() is None:
+            end(process)
+    return Completed(time.monotonic() - began_s, status, last_words(log))
+
+
+def end(process: subprocess.Popen[bytes], patience_s: float = 5.0) -> None:
+    """Asked first: a launcher such as mpiexec has ranks in sessions of their own, and ends them when it is asked to end."""
+    process.terminate()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(STOP_S)
+
+
+def last_words(log: Path) -> str:
+    """The end of a log."""
+    return log.read_text(errors="replace").strip()[-600:] or "none"
+
+
 def left_behind(mark: str) -> Iterator[psutil.Process]:
     """Living processes that carry a run's mark, whoever their parent is by now."""
     for process in psutil.process_iter():
@@ -137,9 +178,7 @@ def left_behind(mark: str) -> Iterator[psutil.Process]:
 
 def sweep(mark: str, patience_s: float = 5.0) -> list[str]:
     """End what a run has left behind, each by its pid; what it was."""
-    end = time.monotonic() + patience_s
-    while (left := list(left_behind(mark))) and time.monotonic() < end:
-        time.sleep(0.1)
+    left = lingering(mark, patience_s)
     told = []
     for process in left:
         try:
@@ -147,4 +186,14 @@ def sweep(mark: str, patience_s: float = 5.0) -> list[str]:
             process.kill()
         except psutil.Error:
             continue
+    if told:
+        lingering(mark, STOP_S)  # a kill takes a moment
     return told
+
+
+def lingering(mark: str, patience_s: float) -> list[psutil.Process]:
+    """What is still there when `patience_s` is over, or none as soon as all have gone."""
+    over_s = time.monotonic() + patience_s
+    while (left := list(left_behind(mark))) and time.monotonic() < over_s:
+        time.sleep(0.05)
+    return left

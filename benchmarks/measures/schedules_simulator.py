@@ -1,4 +1,4 @@
-"""The simulator's time and memory against the number of ranks."""
+"""The simulator's time and memory against the number of ranks, for a ring and for others."""
 
 from __future__ import annotations
 
@@ -12,48 +12,72 @@ from labkit.schedule import ALGORITHMS, simulate
 from ..bench import Bench
 from ..core import Goal, Row, Series, measure
 
-WORLDS = (64, 128, 256, 512, 1024)
+WORLDS = (16, 64, 256, 1024)
+RING = "ring"
+OTHERS = ("halving-doubling", "recursive-doubling", "binomial-tree", "double-tree", "hierarchical", "naive")
+BYTES_AN_ELEMENT = 80.0
+
+Times = dict[int, Series]  # by the number of ranks
+Peaks = dict[int, int]
 
 
-@measure("schedules-simulator", "The simulator: a ring with as many chunks as ranks", order=12)
+@measure("schedules-simulator", "The simulator: as many elements on a rank as there are ranks", order=12)
 def run(bench: Bench) -> list[Row]:
-    """Every element is followed and checked. CPU time of the thread; memory in a run of its own, since tracing is slow."""
-    times: dict[int, Series] = {}
-    peaks: dict[int, int] = {}
-    for world_size in WORLDS:
-        bench.say(f"{world_size} ranks")
-        times[world_size] = Series.of("labkit", [seconds(world_size) for _ in range(bench.repeat)])
-        peaks[world_size] = peak_bytes(world_size)
-    last, before = WORLDS[-1], WORLDS[-2]
-    cells = {world_size: peak / world_size**2 for world_size, peak in peaks.items()}
-    notes = tuple(f"{world_size} ranks: {times[world_size].median:.3f} s" for world_size in WORLDS[:-1])
-    each = tuple(f"{world_size} ranks: {cells[world_size]:.0f} bytes an element" for world_size in WORLDS)
-    grows = f"twice the ranks are four times the elements, and {peaks[last] / peaks[before]:.1f} times the memory"
+    """Every element is followed and checked; n ranks hold n² of them. CPU time of the thread; memory in a run of its own,
+    since tracing is slow."""
+    times: dict[str, Times] = {}
+    peaks: dict[str, Peaks] = {}
+    for name in (RING, *OTHERS):
+        bench.say(name)
+        times[name] = {n: Series.of(name, [seconds(name, n) for _ in range(bench.repeat)]) for n in WORLDS}
+        peaks[name] = {n: peak_bytes(name, n) for n in WORLDS}
+    return [*ring_rows(times[RING], peaks[RING]), *(other_row(name, times) for name in OTHERS), growth_row(peaks)]
+
+
+def ring_rows(times: Times, peaks: Peaks) -> list[Row]:
+    """A ring of the largest world: its time and its memory."""
+    before, last = WORLDS[-2:]
+    notes = tuple(f"{n} ranks: {taken.median * 1e3:.3g} ms" for n, taken in times.items())
+    grows = f"{peaks[last] / peaks[before]:.1f} times that of {before} ranks, for {(last // before) ** 2} times the elements"
+    what, limits = f"simulate a ring of {last} ranks", "array operations of numpy, step by step"
     peak = Series.of("labkit", [peaks[last]], "bytes")
+    goal = Goal(BYTES_AN_ELEMENT * last**2, ratio=False)
     return [
-        Row(
-            f"simulate a ring of {last} ranks",
-            times[last],
-            None,
-            Goal(2.0, ratio=False),
-            "array operations of numpy, step by step",
-            notes,
-        ),
-        Row(f"memory of that, {last * last:,} elements", peak, None, Goal(80.0 * last * last, ratio=False), grows, each),
+        Row(what, times[last], None, Goal(2.0, ratio=False), limits, notes),
+        Row(f"memory of that, {last**2:,} elements", peak, None, goal, grows),
     ]
 
 
-def seconds(world_size: int) -> float:
+def other_row(name: str, times: dict[str, Times]) -> Row:
+    """Another algorithm beside the ring."""
+    last = WORLDS[-1]
+    notes = tuple(f"{n} ranks: {taken.median * 1e3:.3g} ms" for n, taken in times[name].items())
+    limits = f"{ALGORITHMS[name].schedule(last).num_steps} steps, the ring has {ALGORITHMS[RING].schedule(last).num_steps}"
+    return Row(f"simulate {name}, {last} ranks", times[name][last], times[RING][last], limits=limits, notes=notes)
+
+
+def growth_row(peaks: dict[str, Peaks]) -> Row:
+    """Memory of an element in the largest world beside that in the world before: 1 is linear in the elements."""
+    before, last = WORLDS[-2:]
+    each = {name: {n: peak / n**2 for n, peak in found.items()} for name, found in peaks.items()}
+    worst = max(each, key=lambda name: each[name][last] / each[name][before])
+    sides = (Series.of(f"{n} ranks", [each[worst][n]], "bytes") for n in (last, before))
+    notes = tuple(f"{name}: {', '.join(f'{part:.0f}' for part in found.values())} bytes" for name, found in each.items())
+    limits = f"memory that grows faster than the elements; below, bytes an element on {', '.join(map(str, WORLDS))} ranks"
+    return Row(f"memory an element, where it grows most ({worst})", *sides, Goal(1.1), limits, notes)
+
+
+def seconds(name: str, world_size: int) -> float:
     """CPU seconds of one simulated all-reduce."""
-    schedule, inputs = ALGORITHMS["ring"].schedule(world_size), _inputs(world_size)
-    began = time.thread_time()
+    schedule, inputs = ALGORITHMS[name].schedule(world_size), zeros(world_size)
+    began_s = time.thread_time()
     assert simulate(schedule, inputs).ok
-    return time.thread_time() - began
+    return time.thread_time() - began_s
 
 
-def peak_bytes(world_size: int) -> int:
+def peak_bytes(name: str, world_size: int) -> int:
     """The most memory it holds, its results included."""
-    schedule, inputs = ALGORITHMS["ring"].schedule(world_size), _inputs(world_size)
+    schedule, inputs = ALGORITHMS[name].schedule(world_size), zeros(world_size)
     tracemalloc.start()
     try:
         simulate(schedule, inputs)
@@ -62,5 +86,6 @@ def peak_bytes(world_size: int) -> int:
         tracemalloc.stop()
 
 
-def _inputs(world_size: int) -> list[np.ndarray]:
+def zeros(world_size: int) -> list[np.ndarray]:
+    """Inputs with an element for every chunk that a schedule may have."""
     return list(np.zeros((world_size, world_size), dtype=np.int64))
