@@ -193,6 +193,10 @@ def start(
     mode: str = "raw",
     launcher: str = "auto",
     share_gpu: bool = False,
+    hosts: int | str = 0,
+    rate: str = "",
+    delay: str = "",
+    placement: str = "block",
     deadline_s: float = 10.0,
     group_timeout_s: float = 120.0,
 ) -> World:
@@ -201,6 +205,8 @@ def start(
     `ranks`: one per GPU, or 4 where there is none. `backend`: nccl where each rank has its own GPU, else
     gloo. LABKIT_RANKS and LABKIT_BACKEND override both. `mode`: "raw" only watches, "safe" turns a
     collective that does not match into an error on every rank. `share_gpu`: several nccl ranks on one GPU.
+    `hosts`: put the ranks on so many hosts (network namespaces of this machine), each with a link of `rate`
+    ("1gbit") and one-way `delay` ("2ms"); "up" takes those of `labkit hosts up`. `placement`: "block" or "cyclic".
     Raises NotEnoughDevices, NotEnoughMemory, WorldMismatch or StartError.
     """
     from .driver.start import start as bring_up
@@ -213,6 +219,10 @@ def start(
             mode=mode,
             launcher=launcher,
             share_gpu=share_gpu,
+            hosts=hosts,
+            rate=rate,
+            delay=delay,
+            placement=placement,
             deadline_s=deadline_s,
             group_timeout_s=group_timeout_s,
             on_progress=progress.say,

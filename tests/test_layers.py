@@ -37,7 +37,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "testing": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "pytest"}),
     "animate": (SPECS | {"views"}, {"numpy", "PIL", "av"}),
     "bench": (EVERYTHING_BUT_RANK, set()),
-    "hosts": (LEAVES, {"psutil"}),
+    "hosts": (EVERYTHING_BUT_RANK, {"psutil"}),
     "__init__": ({"errors", "doctor", "notebook", "driver"}, set()),
 }
 # Single files that may have what the rest of their layer may not.

@@ -12,7 +12,8 @@ from .feed import Seat
 def make_card(view: RankView, seat: Seat, backend: str) -> RankCard:
     """The card of a rank as it was seen."""
     state, detail = describe(view)
-    return RankCard(view.rank, view.pid, seat.device, backend, state, detail, memory_bytes=host.memory_bytes(view.pid))
+    memory = host.memory_bytes(view.pid)
+    return RankCard(view.rank, view.pid, seat.device, backend, state, detail, host=seat.host, memory_bytes=memory)
 
 
 def describe(view: RankView) -> tuple[str, str]:

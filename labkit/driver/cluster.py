@@ -17,6 +17,7 @@ from ..wire import Outcome
 from .feed import Feed, Seat
 from .ipp import IppTransport
 from .launch import Launcher, kill
+from .placement import Ground
 from .rundir import RunDir
 from .transport import Pending
 
@@ -28,11 +29,13 @@ class Cluster:
     """What a world runs on. Every method has a deadline; after an error, `stop` takes everything away."""
 
     def __init__(
-        self, folder: RunDir, launcher: Launcher, seats: Sequence[Seat], *, backend: str, group_timeout_s: float
-    ) -> None:
+        self, folder: RunDir, launcher: Launcher, seats: Sequence[Seat], *, backend: str, group_timeout_s: float,
+        under: Ground | None = None,
+    ) -> None:  # fmt: skip
         self.folder, self.launcher, self.backend = folder, launcher, backend
         self.seats = list(seats)
         self.group_timeout_s = group_timeout_s
+        self.under = under  # the hosts that the ranks are on
         self.generation = 0
         self.transport: Any = None
         self.feed: Any = None
@@ -70,8 +73,8 @@ class Cluster:
         self._await(range(self.world_size))
 
     def _start_store(self) -> None:
-        pid, port = self.launcher.store(partial(self._lost, "store", self._helpers))
-        self._store = (pid, port)
+        env = self.under.store_environment() if self.under else {}
+        self._store = self.launcher.store(env, partial(self._lost, "store", self._helpers))
 
     def start_ranks(self, ranks: Sequence[int] | range) -> None:
         """Start these ranks and wait until they can be reached."""
@@ -79,6 +82,8 @@ class Cluster:
         self._await(ranks)
 
     def _launch(self, ranks: Sequence[int] | range) -> None:
+        if self.under is not None:
+            self.under.check()
         for rank in ranks:
             seat = self.seats[rank]
             seat.exit_code = None
@@ -117,7 +122,7 @@ class Cluster:
             self._start_store()
         self.generation += 1
         payload = {
-            "generation": self.generation, "host": "127.0.0.1", "port": self._store[1],
+            "generation": self.generation, "host": self.under.store_host if self.under else "127.0.0.1", "port": self._store[1],
             "timeout_s": self.group_timeout_s, "mode": mode,
         }  # fmt: skip
         pendings = [self.transport.request(rank, "form", payload) for rank in range(self.world_size)]
@@ -214,10 +219,17 @@ class Cluster:
         finally:
             self._stopping = False
 
-    def stop(self) -> None:
-        """End everything and remove the folder. Called in a fork of the kernel it does nothing."""
+    @property
+    def hosts(self) -> tuple[int, ...]:
+        """The host that each rank is on; empty where all are on this machine as it is."""
+        return self.under.places if self.under is not None else ()
+
+    def stop(self, *, keep_hosts: bool = False) -> None:
+        """End everything and remove the folder."""
         self._end_all()
         self.launcher.close()
+        if self.under is not None and not keep_hosts:
+            self.under.close()
         self.folder.remove()
 
 

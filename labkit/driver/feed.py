@@ -32,6 +32,7 @@ class Seat:
     pid: int = 0
     exit_code: int | None = None
     device: str = "cpu"
+    host: str = "localhost"
     env: dict[str, str] = field(default_factory=dict)
     token: object = None
 

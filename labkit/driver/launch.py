@@ -39,7 +39,7 @@ class Launcher(Protocol):
     name: str
 
     def controller(self, on_exit: OnExit) -> int: ...
-    def store(self, on_exit: OnExit) -> tuple[int, int]:
+    def store(self, env: dict[str, str], on_exit: OnExit) -> tuple[int, int]:
         """(pid, port) of the store that outlives every rank."""
         ...
 
@@ -66,8 +66,8 @@ class ForkLauncher:
         argv = [f"--profile-dir={self._folder.path}", *CONTROLLER_ARGUMENTS]
         return int(self._fork("controller", argv, {}, "controller", on_exit)["pid"])
 
-    def store(self, on_exit: OnExit) -> tuple[int, int]:
-        answer = self._fork("store", [], {}, "store", on_exit)
+    def store(self, env: dict[str, str], on_exit: OnExit) -> tuple[int, int]:
+        answer = self._fork("store", [], env, "store", on_exit)
         return int(answer["pid"]), int(answer["port"])
 
     def rank(self, rank: int, env: dict[str, str], on_exit: OnExit) -> int:
@@ -107,8 +107,8 @@ class ProcessLauncher:
         command = ["-m", "ipyparallel.controller", f"--profile-dir={self._folder.path}", *CONTROLLER_ARGUMENTS]
         return self._spawn(command, {}, "controller", on_exit).pid
 
-    def store(self, on_exit: OnExit) -> tuple[int, int]:
-        process = self._spawn(["-m", "labkit.rank.store"], {}, "store", on_exit, stdout=subprocess.PIPE)
+    def store(self, env: dict[str, str], on_exit: OnExit) -> tuple[int, int]:
+        process = self._spawn(["-m", "labkit.rank.store"], env, "store", on_exit, stdout=subprocess.PIPE)
         assert process.stdout is not None
         with process.stdout as pipe:
             text = pipe.readline()

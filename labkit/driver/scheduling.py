@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 class RunsSchedules:
     """The part of `World` that runs, compares and measures collectives."""
 
+    @property
+    def hosts(self) -> tuple[int, ...]:
+        """The host that each rank is on; empty where all are on this machine as it is."""
+        return tuple(cast("World", self)._cluster.hosts)
+
     def run_schedule(self, algorithm: str | Schedule, **options: Any) -> ScheduleRun:
         """Execute a collective's algorithm on the ranks, message by message; see `schedules.run_schedule`."""
         from . import schedules

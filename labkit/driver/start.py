@@ -17,7 +17,9 @@ from .devices import RANK_BYTES, Gpu, find_gpus, free_memory_bytes
 from .feed import Seat
 from .gpus import check_shared_gpu, nccl_environment, nccl_version, pin, shared
 from .launch import ForkLauncher, Launcher, ProcessLauncher
+from .placement import Ground, ground
 from .rundir import RunDir, run_root
+from .spaces import Shape
 from .world import DEADLINE_S, World
 
 MAX_RANKS = 256
@@ -35,6 +37,10 @@ def start(
     mode: str = "raw",
     launcher: str = "auto",
     share_gpu: bool = False,
+    hosts: int | str = 0,
+    rate: str = "",
+    delay: str = "",
+    placement: str = "block",
     deadline_s: float = DEADLINE_S,
     group_timeout_s: float = GROUP_TIMEOUT_S,
     on_progress: Callable[[str], None] | None = None,
@@ -44,21 +50,30 @@ def start(
     `ranks`: one per GPU, or 4 where there is none. `backend`: nccl where each rank has its own GPU, else
     gloo. LABKIT_RANKS and LABKIT_BACKEND override both. `mode`: "raw" only watches, "safe" turns a
     collective that does not match into an error. `share_gpu`: several nccl ranks on one GPU.
+    `hosts`: put the ranks on so many hosts, network namespaces of this machine that go with the world, each
+    with a link of `rate` ("1gbit") and one-way `delay` ("2ms"); "up" takes those of `labkit hosts up`.
+    `placement`: "block" fills host after host, "cyclic" deals the ranks out in turn.
     Raises NotEnoughDevices, NotEnoughMemory, WorldMismatch, StartError.
     """
     ranks, backend = _overridden(ranks, backend)
     _check(ranks, backend, mode, launcher)
     running = HOLDER.world
     if running is not None:
-        return _same(running, ranks, backend, mode)
+        return _same(running, ranks, backend, mode, hosts)
     began = time.monotonic()
     gpus = find_gpus() if backend != "gloo" else []
     num_ranks = ranks if ranks is not None else len(gpus) or DEFAULT_CPU_RANKS
     chosen = choose_backend(backend, num_ranks, gpus, share_gpu)
     _room_for(num_ranks)
     _space_for(num_ranks)
-    seats = make_seats(num_ranks, chosen, gpus)
-    cluster = _up(seats, chosen, launcher, mode, group_timeout_s, on_progress or (lambda text: None))
+    under = ground(num_ranks, hosts, Shape(rate, delay), placement)
+    seats = make_seats(num_ranks, chosen, gpus, under)
+    try:
+        cluster = _up(seats, chosen, launcher, mode, group_timeout_s, on_progress or (lambda text: None), under)
+    except BaseException:
+        if under is not None:
+            under.close()
+        raise
     world = World(cluster, mode=mode, deadline_s=deadline_s, started_in_s=time.monotonic() - began)
     HOLDER.world = world
     return world
@@ -88,7 +103,7 @@ def _check(ranks: int | None, backend: str, mode: str, launcher: str) -> None:
         raise UsageError(f"{ranks} ranks are too many for one machine", hint=f"give at most {MAX_RANKS}", ranks=ranks)
 
 
-def _same(running: World, ranks: int | None, backend: str, mode: str) -> World:
+def _same(running: World, ranks: int | None, backend: str, mode: str, hosts: int | str) -> World:
     """The running world, if it is what was asked for."""
     differs = []
     if ranks is not None and ranks != running.world_size:
@@ -97,6 +112,8 @@ def _same(running: World, ranks: int | None, backend: str, mode: str) -> World:
         differs.append(f"{running.backend}, not {backend}")
     if mode not in (running.mode, "raw"):
         differs.append(f"{running.mode} mode, not {mode}")
+    if hosts not in (0, "up", len(set(running.hosts))):
+        differs.append(f"{len(set(running.hosts)) or 'no'} hosts, not {hosts}")
     if differs:
         raise WorldMismatch(
             f"a world is running with {' and '.join(differs)}",
@@ -155,7 +172,7 @@ def _space_for(num_ranks: int) -> None:
         )
 
 
-def make_seats(num_ranks: int, backend: str, gpus: list[Gpu]) -> list[Seat]:
+def make_seats(num_ranks: int, backend: str, gpus: list[Gpu], under: Ground | None = None) -> list[Seat]:
     """One seat per rank: its device and its environment; ranks go round the GPUs if they share."""
     seats = []
     for rank in range(num_ranks):
@@ -165,33 +182,40 @@ def make_seats(num_ranks: int, backend: str, gpus: list[Gpu]) -> list[Seat]:
             env |= nccl_environment(num_ranks, len(gpus), share=shared(num_ranks, gpus), user=os.environ)
             env |= pin(gpus[rank % len(gpus)], os.environ)
             device = "cuda:0"
-        seats.append(Seat(rank, device=device, env=env))
+        if under is not None:
+            env |= under.environment(rank, backend)
+        seats.append(Seat(rank, device=device, env=env, host=f"host {under.places[rank]}" if under else "localhost"))
     return seats
 
 
-def _up(seats: list[Seat], backend: str, launcher: str, mode: str, group_timeout_s: float, say: Callable[[str], None]) -> Cluster:
+def _up(
+    seats: list[Seat], backend: str, launcher: str, mode: str, group_timeout_s: float, say: Callable[[str], None],
+    under: Ground | None,
+) -> Cluster:  # fmt: skip
     """A cluster that runs; where "auto" finds that forking does not work, subprocesses take over."""
     try:
-        return _try_up(seats, backend, launcher, mode, group_timeout_s, say)
+        return _try_up(seats, backend, launcher, mode, group_timeout_s, say, under)
     except StartError:
         if launcher != "auto" or not can_fork():
             raise
         HOLDER.drop_server()
         say("the fork server did not work here; starting a process for each rank")
-        return _try_up(seats, backend, "subprocess", mode, group_timeout_s, say)
+        return _try_up(seats, backend, "subprocess", mode, group_timeout_s, say, under)
 
 
 def _try_up(
-    seats: list[Seat], backend: str, launcher: str, mode: str, group_timeout_s: float, say: Callable[[str], None]
-) -> Cluster:
+    seats: list[Seat], backend: str, launcher: str, mode: str, group_timeout_s: float, say: Callable[[str], None],
+    under: Ground | None,
+) -> Cluster:  # fmt: skip
     folder = RunDir.create()
     cluster: Cluster | None = None
     try:
-        cluster = Cluster(folder, _launcher(launcher, folder), seats, backend=backend, group_timeout_s=group_timeout_s)
+        made = _launcher(launcher, folder)
+        cluster = Cluster(folder, made, seats, backend=backend, group_timeout_s=group_timeout_s, under=under)
         cluster.start(mode, say)
     except BaseException:
         if cluster is not None:
-            cluster.stop()
+            cluster.stop(keep_hosts=True)  # another try may need them
         else:
             folder.remove()
         raise

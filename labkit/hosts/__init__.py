@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .spaces import Hosts, Shape, why_not
+from ..driver.spaces import Hosts, Shape, why_not
 
 __all__ = ["Hosts", "Shape", "why_not"]

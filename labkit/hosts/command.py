@@ -24,14 +24,14 @@ def add_options(commands: argparse.ArgumentParser, parser_class: type[argparse.A
 
 def run_up(options: argparse.Namespace) -> int:
     """Make hosts, say how to use them, and hold them. They go when this process ends, however it ends."""
-    from .spaces import Hosts, Shape, wait
+    from ..driver.spaces import Hosts, Shape, wait
 
     def leave(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        with Hosts(options.hosts, Shape(options.rate, options.delay)) as hosts:
+        with Hosts(options.hosts, Shape(options.rate, options.delay), lasting=True) as hosts:
             for number in range(options.hosts):
                 _say(f"host {number}: {hosts.address(number)}; {' '.join(hosts.command(number))} COMMAND")
             _say("up until Ctrl-C, or 'labkit hosts down'")
@@ -56,12 +56,12 @@ def end_all() -> int:
     """End the holders, each by its pid; how many there were."""
     import psutil
 
-    from .spaces import MARK
+    from ..driver.spaces import MARK
 
     found = []
     for process in psutil.process_iter():
         try:
-            if process.uids().real == os.getuid() and MARK in process.environ():
+            if process.uids().real == os.getuid() and '"lasting": true' in process.environ().get(MARK, ""):
                 process.terminate()
                 found.append(process)
         except psutil.Error:

@@ -28,6 +28,8 @@ from typing import Any
 
 import psutil
 
+from . import place
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -200,9 +202,7 @@ class _Server:
         """Own session, own output file, own environment; dies with the fork server."""
         parent = os.getppid()
         os.setsid()
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:  # it died before the line above
-            os._exit(1)
+        _die_with(parent)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
@@ -224,6 +224,8 @@ class _Server:
         os.environ.update(request["env"])
         if request.get("cwd"):
             os.chdir(request["cwd"])
+        place.join_user()
+        _die_with(parent)  # another user's process forgets it
 
     def end(self) -> None:
         """End every child, with whatever it has started in its session, by the pids we forked."""
@@ -247,6 +249,13 @@ class _Server:
             return False
         self.children.discard(pid)
         return True
+
+
+def _die_with(parent: int) -> None:
+    """End when the fork server does, however it does."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from torch.distributed import distributed_c10d as c10d
 from .context import RankContext
 from .contract import Contract
 from .nccl import abort_groups, returns_at_once
+from .place import join_network
 from .sockets import GroupSockets
 from .tap import Tap
 
@@ -44,6 +45,7 @@ class Groups:
         Each rank contributes rank + 1, so the value is world_size (world_size + 1) / 2.
         """
         context = self._context
+        join_network()  # not earlier: the engine's own connections, all made by now, stay where the kernel is
         self.dissolve()
         self._tap.interceptors.clear()  # a fault belongs to the generation it was armed in
         if self._store_at != (host, port):
@@ -83,11 +85,11 @@ class Groups:
         return float(value.item())
 
     def part(self, members: tuple[int, ...]) -> Any:
-        """A group of some ranks, for measuring; made once a generation, by its members only, and not watched by the tap."""
+        """The group of some ranks, for measuring; made once a generation, by all ranks, and not watched by the tap."""
         if members not in self._parts:
             limit = timedelta(seconds=self._context.group_timeout_s)
             with self.sockets.watching():
-                self._parts[members] = _NEW_GROUP(list(members), limit, use_local_synchronization=True)
+                self._parts[members] = _NEW_GROUP(list(members), limit)
         return self._parts[members]
 
     def set_mode(self, mode: str) -> None:
@@ -99,13 +101,13 @@ class Groups:
         """Destroy what groups there are; a wait in one of them must have been cut before."""
         self._tap.contract = None
         self._tap.forget()
-        self._parts.clear()
         if dist.is_initialized():
             self.sockets.cut()
             if returns_at_once(self._context.backend):
                 abort_groups()  # what is enqueued would be waited for, up to the group's timeout
             _DESTROY()
         self.sockets.forget()
+        self._parts.clear()
 
     def _wrap_makers(self) -> None:
         """Groups the learner makes get the generation's timeout and are watched as well."""

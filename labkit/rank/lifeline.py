@@ -15,6 +15,8 @@ import socket
 import sys
 import threading
 
+from .place import join_user
+
 
 def _watch(descriptor: int) -> None:
     with socket.socket(fileno=descriptor) as line, contextlib.suppress(OSError):  # as good as an end of file
@@ -26,6 +28,7 @@ def main() -> None:
     """Watch, and be the module."""
     descriptor, flag, module, *arguments = sys.argv[1:]
     assert flag == "-m"
+    join_user()
     threading.Thread(target=_watch, args=(int(descriptor),), name="labkit-lifeline", daemon=True).start()
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,10 +1,12 @@
-"""Hosts the store of every generation, on loopback only, so that it outlives any rank."""
+"""Hosts the store of every generation, so that it outlives any rank: on loopback only, or where the hosts meet."""
 
 from __future__ import annotations
 
 import os
 import signal
 import socket
+
+from .place import join_network
 
 
 def keep_store(writer: int) -> None:
@@ -14,11 +16,13 @@ def keep_store(writer: int) -> None:
     """
     import torch.distributed as dist
 
+    join_network()
+    host = os.environ.get("LABKIT_STORE_HOST") or "127.0.0.1"
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.bind((host, 0))
     listener.listen(64)
     port = listener.getsockname()[1]
-    store = dist.TCPStore("127.0.0.1", port, None, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
+    store = dist.TCPStore(host, port, None, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
     os.write(writer, f"{store.port}\n".encode())
     os.close(writer)
     while True:

@@ -212,6 +212,7 @@ def test_a_sweep_of_some_ranks_leaves_the_others_alone(world_of: WorldMaker) -> 
         ("all_reduce", 2, 3), ("ring", 2, 3), ("all_gather", 2, 3),
     }  # fmt: skip
     assert swept.world_size == 2
+    assert world.sweep([1024], ranks=[3, 0], rounds=2).points  # rank 3's second group, and rank 0's first
     assert world.sweep([1024], ranks=[0], rounds=2).points[0].busbw_gb_per_s == 0.0
     with pytest.raises(UsageError, match="no rank 4"):
         world.sweep([1024], ranks=[0, 4])

@@ -13,8 +13,9 @@ import psutil
 import pytest
 
 from labkit import cli
+from labkit.driver import spaces
 from labkit.errors import LabkitError, UsageError
-from labkit.hosts import Hosts, Shape, spaces
+from labkit.hosts import Hosts, Shape
 from labkit.hosts.command import end_all
 
 HERE = Path(__file__).parent.parent.parent

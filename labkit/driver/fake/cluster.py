@@ -56,6 +56,11 @@ class FakeCluster:
         return len(self.seats)
 
     @property
+    def hosts(self) -> tuple[int, ...]:
+        """None of its ranks is on a host of its own."""
+        return ()
+
+    @property
     def lost(self) -> bool:
         """There is no controller to lose; `lose` says that it were so."""
         return self._lost
@@ -119,7 +124,7 @@ class FakeCluster:
         self.end_ranks(range(self.world_size))
         self.start_ranks(range(self.world_size))
 
-    def stop(self) -> None:
+    def stop(self, *, keep_hosts: bool = False) -> None:
         """End every rank; no thread is left."""
         self.end_ranks(range(self.world_size))
 

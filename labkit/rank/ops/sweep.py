@@ -35,6 +35,7 @@ def sweep_point(
     A rank that is none of the `members` has none.
     """
     if context.rank not in members:
+        context.groups.part(tuple(members))  # they can't make their group without this rank
         return []
     wire, kind = Wire(context, members), getattr(torch, dtype)
     if program:

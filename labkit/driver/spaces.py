@@ -7,6 +7,7 @@ and ports are in a namespace of their own, so nothing is ever changed in the mac
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from ..errors import LabkitError, UsageError
 from ..units import is_whole
 
-MARK = "LABKIT_HOSTS"  # in the environment of every holder, with the pid of who made it
+MARK = "LABKIT_HOSTS"  # in the environment of every holder: who made it, and what for, as JSON
+SWITCH = "10.77.0.254"  # the bridge's own address: the world's store listens there
 NEEDED = ("ip", "tc", "unshare", "nsenter")
 COMMAND_S = 10.0
 MOST = 64
@@ -78,15 +80,18 @@ def _try(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 class Hosts:
-    """So many hosts on one bridge, host i with address 10.77.0.(i + 1) on its eth0. A context manager; `close` ends them."""
+    """So many hosts on one bridge, host i with address 10.77.0.(i + 1) on its eth0. A context manager; `close` ends them.
 
-    def __init__(self, count: int = 2, shape: Shape | None = None) -> None:
+    With `lasting`, worlds of other processes may use them, and `labkit hosts down` ends them.
+    """
+
+    def __init__(self, count: int = 2, shape: Shape | None = None, *, lasting: bool = False) -> None:
         if not is_whole(count) or not 2 <= count <= MOST:
             raise UsageError(f"{count!r} hosts make no sense", hint=f"give a whole number from 2 to {MOST}")
         reason = why_not()
         if reason:
             raise LabkitError(reason, hint="everything but several hosts works without")
-        self.shape = shape or Shape()
+        self.shape, self.lasting = shape or Shape(), lasting
         self._holders: list[subprocess.Popen[bytes]] = []
         try:
             self._make(count)
@@ -101,9 +106,17 @@ class Hosts:
         self.close()
 
     @property
+    def switch(self) -> int:
+        """The process that holds the bridge."""
+        return self._holders[0].pid
+
+    @property
     def pids(self) -> list[int]:
         """The process that holds each host; the bridge's is not among them."""
         return [holder.pid for holder in self._holders[1:]]
+
+    def __len__(self) -> int:
+        return len(self.pids)
 
     def address(self, host: int) -> str:
         return f"10.77.0.{host + 1}"
@@ -132,7 +145,8 @@ class Hosts:
     # ---- how they are made
     def _make(self, count: int) -> None:
         switch = self._hold(["unshare", *_flags()])
-        self._do(switch, ["ip", "link", "add", "br0", "type", "bridge"], ["ip", "link", "set", "br0", "up"])
+        self._do(switch, ["ip", "link", "add", "br0", "type", "bridge"], ["ip", "link", "set", "br0", "up"],
+                 ["ip", "address", "add", f"{SWITCH}/24", "dev", "br0"], ["ip", "link", "set", "lo", "up"])  # fmt: skip
         for number in range(count):
             host = self._hold([*_enter(switch), "unshare", "--net"])
             port = f"port{number}"
@@ -154,7 +168,7 @@ class Hosts:
         """Start a process in a new namespace that lives as long as our end of its pipe; its pid once it is there."""
         holder = subprocess.Popen(
             [*prefix, "sh", "-c", "echo; read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={"PATH": os.environ.get("PATH", ""), MARK: str(os.getpid())}, start_new_session=True,
+            env={"PATH": os.environ.get("PATH", ""), MARK: self._mark()}, start_new_session=True,
         )  # fmt: skip
         self._holders.append(holder)
         assert holder.stdout is not None
@@ -163,6 +177,11 @@ class Hosts:
         if not there:
             raise LabkitError("a network namespace could not be made", hint="try again; `labkit hosts up` says why it can't")
         return holder.pid
+
+    def _mark(self) -> str:
+        number = len(self._holders)  # 0 is the bridge's
+        shape = {"rate": self.shape.rate, "delay": self.shape.delay}
+        return json.dumps({"maker": os.getpid(), "number": number, "lasting": self.lasting, **shape})
 
     def _do(self, pid: int, *commands: list[str]) -> None:
         for command in commands:

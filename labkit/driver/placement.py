@@ -1,0 +1,109 @@
+"""Which host each rank of a world is on, and what its processes must be told so that they meet there."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+import psutil
+
+from ..errors import LabkitError, StartError, UsageError
+from ..registry import unknown
+from ..units import is_whole
+from .spaces import MARK, SWITCH, Hosts, Shape
+
+ORDERS = ("block", "cyclic")
+
+
+def place(num_ranks: int, num_hosts: int, order: str = "block") -> tuple[int, ...]:
+    """The host of each rank: "block" fills host after host, "cyclic" deals them out in turn.
+
+    >>> place(4, 2), place(4, 2, "cyclic"), place(3, 2)
+    ((0, 0, 1, 1), (0, 1, 0, 1), (0, 0, 1))
+    """
+    if order not in ORDERS:
+        raise unknown("placement", order, ORDERS)
+    if num_ranks < num_hosts:
+        raise UsageError(f"{num_ranks} ranks can't be on {num_hosts} hosts", hint=f"give at least ranks={num_hosts}")
+    if order == "cyclic":
+        return tuple(rank % num_hosts for rank in range(num_ranks))
+    return tuple(rank * num_hosts // num_ranks for rank in range(num_ranks))
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The hosts under a world. `own`: they were made for it and go with it."""
+
+    pids: tuple[int, ...]
+    switch: int
+    shape: Shape
+    places: tuple[int, ...]
+    own: Hosts | None = None
+
+    def check(self) -> None:
+        """StartError if the hosts are not there any more."""
+        if not all(psutil.pid_exists(pid) for pid in (self.switch, *self.pids)):
+            raise StartError("the hosts of this world are gone", hint="world.stop(), and start a new one")
+
+    @property
+    def store_host(self) -> str:
+        return SWITCH
+
+    def store_environment(self) -> dict[str, str]:
+        """The store is where all hosts can reach it: at the bridge."""
+        return {"LABKIT_HOST_PID": str(self.switch), "LABKIT_STORE_HOST": SWITCH}
+
+    def environment(self, rank: int, backend: str) -> dict[str, str]:
+        """What puts a rank's process on its host, and the backend on that host's wire."""
+        host = self.places[rank]
+        env = {"LABKIT_HOST_PID": str(self.pids[host])}
+        if backend == "gloo":
+            return {**env, "GLOO_SOCKET_IFNAME": "eth0"}
+        # read, not run: the ranks share a machine, and NCCL must take them for several, joined by sockets only
+        return {**env, "NCCL_SOCKET_IFNAME": "eth0", "NCCL_HOSTID": f"labkit-host-{host}", "NCCL_IB_DISABLE": "1"}
+
+    def close(self) -> None:
+        """Take the hosts away if they were made for this world."""
+        if self.own is not None:
+            self.own.close()
+
+
+def ground(num_ranks: int, hosts: int | str, shape: Shape, order: str) -> Ground | None:
+    """The hosts for so many ranks: none for 0, new ones for a number, those of `labkit hosts up` for "up"."""
+    if hosts == "up":
+        if shape != Shape():
+            raise UsageError("rate and delay belong to `labkit hosts up`", hint="give them there, or hosts=2 here")
+        switch, pids, shape = _lasting()
+        return Ground(pids, switch, shape, place(num_ranks, len(pids), order))
+    if isinstance(hosts, str):
+        raise UsageError(f"hosts={hosts!r} makes no sense", hint='give a number such as hosts=2, or "up" for `labkit hosts up`')
+    if hosts == 0:
+        if shape != Shape():
+            raise UsageError("rate and delay shape the links between hosts", hint="give hosts=2 as well")
+        return None
+    if not is_whole(hosts) or hosts < 2:
+        raise UsageError(f"{hosts!r} hosts make no sense", hint="give a whole number from 2, or leave it out")
+    places, own = place(num_ranks, hosts, order), Hosts(hosts, shape)
+    return Ground(tuple(own.pids), own.switch, own.shape, places, own)
+
+
+def _lasting() -> tuple[int, tuple[int, ...], Shape]:
+    """Bridge, hosts and shape of the newest `labkit hosts up` of this user."""
+    found: dict[int, dict[int, int]] = {}
+    shapes: dict[int, tuple[float, Shape]] = {}
+    for process in psutil.process_iter():
+        try:
+            if process.uids().real != os.getuid() or MARK not in (env := process.environ()):
+                continue
+            mark = json.loads(env[MARK])
+            if mark["lasting"]:
+                found.setdefault(mark["maker"], {})[mark["number"]] = process.pid
+                shapes[mark["maker"]] = (process.create_time(), Shape(mark["rate"], mark["delay"]))
+        except (psutil.Error, ValueError, KeyError, TypeError):
+            continue
+    if not found:
+        raise LabkitError("no hosts are up", hint="`labkit hosts up` in a terminal makes some; hosts=2 makes them for this world")
+    newest = max(found, key=lambda maker: shapes[maker][0])
+    members = [found[newest][number] for number in sorted(found[newest])]
+    return members[0], tuple(members[1:]), shapes[newest][1]

@@ -1,0 +1,62 @@
+"""Which host each rank is on, what is refused, and what the processes are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from labkit.driver import spaces
+from labkit.driver.placement import Ground, ground, place
+from labkit.driver.spaces import Shape
+from labkit.driver.start import make_seats
+from labkit.errors import LabkitError, UnknownName, UsageError
+
+
+@pytest.mark.parametrize("order", ["block", "cyclic"])
+@pytest.mark.parametrize("hosts", range(1, 6))
+@pytest.mark.parametrize("ranks", range(5, 12))
+def test_every_host_gets_its_share(ranks: int, hosts: int, order: str) -> None:
+    places = place(ranks, hosts, order)
+    counts = [places.count(host) for host in range(hosts)]
+    assert sum(counts) == ranks
+    assert max(counts) - min(counts) <= 1
+    assert (places == tuple(sorted(places))) == (order == "block" or hosts in (1, ranks))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "shape", "says"),
+    [
+        ("down", Shape(), "makes no sense"), (1, Shape(), "from 2"), (-2, Shape(), "from 2"), (True, Shape(), "from 2"),
+        (2.0, Shape(), "from 2"), (5, Shape(), "4 ranks can't be on 5 hosts"), (0, Shape("1gbit"), "give hosts=2"),
+        ("up", Shape("1gbit"), "belong to"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_before_anything_is_made(hosts: Any, shape: Shape, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        ground(4, hosts, shape, "block")
+
+
+def test_an_unknown_order_and_no_hosts_at_all() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'block'"):
+        place(4, 2, "blok")
+    assert ground(4, 0, Shape(), "block") is None
+    with pytest.raises(LabkitError, match="no hosts are up"):
+        ground(4, "up", Shape(), "block")
+
+
+def test_where_hosts_are_not_allowed_one_line_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spaces, "NEEDED", ("labkit-has-no-such-tool",))
+    with pytest.raises(LabkitError, match="is not installed"):
+        ground(4, 2, Shape(), "block")
+
+
+def test_what_the_processes_are_told() -> None:
+    under = Ground((101, 102), 100, Shape("1gbit"), (0, 0, 1, 1))
+    seats = make_seats(4, "gloo", [], under)
+    assert [seat.host for seat in seats] == ["host 0", "host 0", "host 1", "host 1"]
+    assert [seat.env["LABKIT_HOST_PID"] for seat in seats] == ["101", "101", "102", "102"]
+    assert {seat.env["GLOO_SOCKET_IFNAME"] for seat in seats} == {"eth0"}
+    assert under.environment(3, "nccl")["NCCL_HOSTID"] == "labkit-host-1"
+    assert under.store_environment() == {"LABKIT_HOST_PID": "100", "LABKIT_STORE_HOST": "10.77.0.254"}
+    assert make_seats(1, "gloo", [])[0].host == "localhost"
