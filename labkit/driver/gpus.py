@@ -45,10 +45,17 @@ _FIXED: Mapping[str, str] = {
 _PREFERRED: Mapping[str, str] = {
     # Ranks of one host meet on loopback, also on a machine without a network.
     "NCCL_SOCKET_IFNAME": "lo",
-    # NCCL's own sentence about an error goes to the rank's log.
-    "NCCL_DEBUG": "WARN",
     # Its RAS service listens on one port per host, so the worlds of several learners would meet there.
     "NCCL_RAS_ENABLE": "0",
+}
+# NCCL's log, which `world.nccl_log` reads; not if the user has asked for a log in any way. TUNING has the table and a line
+# for each collective, on rank 0 alone: some 100 bytes. A C program that writes such lines as NCCL does took 4 to 5 µs for
+# each on a shared machine; what it costs beside NCCL is for scripts/gpu-check to say ("call cost"). COLL is left out: a
+# longer line for each call on every rank, which tells nothing of the choice.
+_LOG: Mapping[str, str] = {
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "INIT,GRAPH,TUNING",
+    "LABKIT_NCCL_LOG": "1",  # the rank names the file: only there the world's folder is known
 }
 
 
@@ -61,12 +68,17 @@ def nccl_environment(
 
     >>> nccl_environment(2, 2)["TORCH_NCCL_ASYNC_ERROR_HANDLING"]
     '0'
-    >>> nccl_environment(2, 2, user={"NCCL_DEBUG": "INFO"}).get("NCCL_DEBUG")
+    >>> nccl_environment(2, 2, user={"NCCL_DEBUG": "INFO"}).get("NCCL_DEBUG_SUBSYS")
     >>> nccl_environment(4, 2, share=True)["NCCL_MULTI_RANK_GPU_ENABLE"]
     '1'
     """
     env = dict(_FIXED)
-    env.update((name, value) for name, value in _PREFERRED.items() if name not in (user or {}))
+    theirs = user or {}
+    env.update((name, value) for name, value in _PREFERRED.items() if name not in theirs)
+    if not theirs.keys() & {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}:
+        env.update(_LOG)
+    elif "NCCL_DEBUG" not in theirs:
+        env["NCCL_DEBUG"] = "WARN"  # NCCL's own sentence about an error
     if share or num_ranks > num_gpus:
         per_gpu = -(-num_ranks // max(1, num_gpus))
         env |= {

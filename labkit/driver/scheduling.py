@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from ..schedule import Schedule
+    from ..schedule.nccl_log import NcclLog
     from ..schedule.records import Comparison, ScheduleRun
     from ..schedule.sweeps import Crossing, Sweep
     from .world import World
@@ -45,3 +46,9 @@ class RunsSchedules:
         from . import sweeps
 
         return sweeps.crossing(cast("World", self), one, other, **options)
+
+    def nccl_log(self) -> NcclLog:
+        """What NCCL has logged of its rings, trees and choices; see `nccl_logs.nccl_log`. UsageError on gloo."""
+        from . import nccl_logs
+
+        return nccl_logs.nccl_log(cast("World", self))

@@ -16,6 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..wire import Call
@@ -60,6 +61,18 @@ def returns_at_once(backend: str) -> bool:
     (True, False)
     """
     return backend in NAMES
+
+
+# ---- its log
+def name_log(run_dir: Path, rank: int) -> None:
+    """Have NCCL write its log into the world's folder, unless the user has named a file.
+
+    It must be called before NCCL starts in this process. NCCL puts the pid in place of %p, so a rank that was replaced
+    does not write over what the one before it has left.
+    """
+    if os.environ.get("LABKIT_NCCL_LOG") == "1":
+        folder = str(run_dir / "log").replace("%", "%%")
+        os.environ.setdefault("NCCL_DEBUG_FILE", f"{folder}/nccl-{rank}.%p.log")
 
 
 # ---- the flight recorder
