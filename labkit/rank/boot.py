@@ -20,6 +20,7 @@ import torch.distributed as dist
 from . import dispatch
 from .context import RankContext
 from .groups import Groups
+from .nccl import name_log
 from .stacks import dump_on_signal
 from .tap import Tap
 
@@ -69,6 +70,7 @@ def make_context(namespace: dict[str, Any]) -> RankContext:
         device=env.get("LABKIT_DEVICE", "cpu"),
         mode=env.get("LABKIT_MODE", "raw"),
     )
+    name_log(context.run_dir, context.rank)
     context.tap = Tap(context)
     context.tap.install()
     context.groups = Groups(context, context.tap)
