@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..schedule import ALGORITHMS, HeldOut, Link, Topology, busbw_factor, busbw_gb_per_s, crossover, host_traffic, predict
+from ..schedule.nccl_log import NcclCost, recorded
 from ..schedule.nccl_model import NcclMachine, choices
 from ..schedule.sweeps import Crossing, Sweep
 from ..units import algbw_gb_per_s, format_bytes, format_seconds
@@ -290,6 +291,29 @@ def nccl(answer: Any) -> str:
         raise NotYet(f"at {answer} the model takes {said}", hint="the largest size for which the tree comes first")
     alone = choices(NcclMachine(num_ranks=8, num_channels=24), "all_reduce", 1024)[0]
     return f"tree up to {format_bytes(wanted)} on four hosts; on one host even 1 KiB goes by {alone.algorithm}."
+
+
+@check("03/nccl-log")
+def nccl_log(answer: Callable[[NcclCost, NcclCost], Any]) -> str:
+    """The size from which a tuner's option with more bandwidth overtakes one with less latency."""
+    log = recorded("two-sockets")
+    pairs = [tuple(log.cost(op, "ring", protocol) for protocol in ("LL", "Simple")) for op in ("broadcast", "all_gather")]
+    pairs.append((NcclCost("all_reduce", "tree", "LL", 25.2, 8.7), NcclCost("all_reduce", "ring", "Simple", 190.0, 200.0)))
+    for quick, wide in pairs:
+        wanted = (wide.latency_us - quick.latency_us) / (1e-3 / quick.gb_per_s - 1e-3 / wide.gb_per_s)
+        got = answer(quick, wide)
+        if not _close(got, wanted, 1e-4):
+            said = format_bytes(got) if isinstance(got, (int, float)) else got
+            raise NotYet(
+                f"for {quick.latency_us:g} µs, {quick.gb_per_s:g} GB/s and {wide.latency_us:g} µs, {wide.gb_per_s:g} GB/s "
+                f"you say {said}, not {format_bytes(wanted)}",
+                hint="set both times equal; 1 GB/s are 1e3 bytes in a µs",
+            )
+    before, after = (regime[place].num_bytes for regime, place in zip(log.regimes("broadcast"), (-1, 0), strict=True))
+    return (
+        f"by the table broadcast changes at {format_bytes(answer(*pairs[0]))}; by the log it takes LL up to "
+        f"{format_bytes(before)} and Simple from {format_bytes(after)}."
+    )
 
 
 # ---- shared

@@ -69,6 +69,9 @@ class NcclCost:
         """
         return self.latency_us + num_bytes / (self.gb_per_s * 1e3)
 
+    def __str__(self) -> str:
+        return f"{self.op} by {self.algorithm} {self.protocol}: {self.latency_us:g} µs + bytes / {self.gb_per_s:g} GB/s"
+
 
 @record
 class NcclChoice:
@@ -271,8 +274,7 @@ def _lines(log: NcclLog) -> Iterable[str]:
     for channels, _ in log.shapes("trees"):
         yield f"  tree, {channels_text(channels)}: {tree_text(log.tree(channels[0]))}"
     yield from (f"  {line}" for line in transports(log))
-    for each in log.costs:
-        yield f"  {each.op} by {each.algorithm} {each.protocol}: {each.latency_us:g} µs + bytes / {each.gb_per_s:g} GB/s"
+    yield from (f"  {each}" for each in log.costs)
     for op in log.ops:
         for sizes, algorithm, protocol, used, expected in map(regime_cells, log.regimes(op)):
             more = "; ".join(f"{name}: {cell}" for name, cell in (("channels", used), ("expected", expected)) if cell != "-")

@@ -11,6 +11,7 @@ import pytest
 from labkit.exercises import CHECKS, NotYet
 from labkit.exercises.lab03 import KINDS, LINK_GB_PER_S, RANKS, TABLES
 from labkit.schedule import Link, predict
+from labkit.schedule.nccl_log import NcclCost
 from labkit.schedule.nccl_model import NcclMachine, choices
 from labkit.schedule.records import Comparison, Timing
 from labkit.schedule.sweeps import Crossing, Point, Sweep
@@ -252,6 +253,27 @@ def test_nccl() -> None:
     assert "no power of two" in refused("03/nccl", wanted + 1)
     for nothing in (None, "32 MiB", True):
         refused("03/nccl", nothing)
+
+
+def right_overtakes(quick: NcclCost, wide: NcclCost) -> float:
+    return (wide.latency_us - quick.latency_us) / (1e-3 / quick.gb_per_s - 1e-3 / wide.gb_per_s)
+
+
+def test_nccl_log() -> None:
+    says = CHECKS["03/nccl-log"](right_overtakes)
+    assert says == "by the table broadcast changes at 30.7 KiB; by the log it takes LL up to 16 KiB and Simple from 32 KiB."
+    for wrong in (
+        lambda quick, wide: -right_overtakes(quick, wide),
+        lambda quick, wide: right_overtakes(quick, wide) / 1e3,
+        lambda quick, wide: right_overtakes(quick, wide) / 1.024,
+        lambda quick, wide: (wide.latency_us - quick.latency_us) / (wide.gb_per_s - quick.gb_per_s),
+        lambda quick, wide: (wide.latency_us - quick.latency_us) * (wide.gb_per_s - quick.gb_per_s) * 1e3,
+        lambda quick, wide: (wide.latency_us - quick.latency_us) * wide.gb_per_s * 1e3,  # right only where it is twice as wide
+        lambda quick, wide: wide.latency_us / (1e-3 / quick.gb_per_s - 1e-3 / wide.gb_per_s),
+        lambda quick, wide: 32768,
+        lambda quick, wide: None,
+    ):
+        assert "you say" in refused("03/nccl-log", wrong)
 
 
 def test_on_one_host_the_model_takes_the_ring_at_every_size() -> None:
