@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ..schedule.nccl_log import NcclLog, NcclRing, channels_text, head, regime_cells, transports
+from ..schedule.recording import Source
 from . import _html as h
 from ._base import add
 from .nccl_shapes import MOST_RANKS, legend, ring_picture, tree_picture
@@ -17,7 +20,7 @@ def text(log: NcclLog) -> str:
 
 
 def html(log: NcclLog) -> str:
-    body = h.para(str(log.source), "lk-lead") if log.source is not None else ""
+    body = _source(log.source) if log.source is not None else ""
     body += _pictures(log) + _choices(log) + _costs(log)
     for line in transports(log):
         body += h.para(line)
@@ -25,6 +28,11 @@ def html(log: NcclLog) -> str:
         body += h.para(f"not in this log: {', '.join(log.missing)}")
     body += h.details("as text", h.pre(str(log)))
     return h.block(body, "wait" if log.source is not None else "", head(log))
+
+
+def _source(source: Source) -> str:
+    """That it was not run here, above all; whose it is, below that."""
+    return h.para(str(dataclasses.replace(source, about="")), "lk-lead") + (h.para(source.about) if source.about else "")
 
 
 def _pictures(log: NcclLog) -> str:
