@@ -179,9 +179,10 @@ class Liar:
     lines: tuple[tuple[int, int, float, float, float], ...]
     kind: str
     number: float
+    facts: str = f"{RANKS} ranks, a link carries {LINK_GB_PER_S:g} GB/s each way"
 
     def __repr__(self) -> str:
-        head = f"# {self.title}\n# {RANKS} ranks, a link carries {LINK_GB_PER_S:g} GB/s each way\n"
+        head = f"# {self.title}\n# {self.facts}\n"
         names = f"#{'size (B)':>11} {'count':>10} {'type':>8} {'time (us)':>10} {'algbw':>8} {'busbw':>8}\n"
         rows = (f"{a:>12} {b:>10} {'float':>8} {t * 1e6:>10.1f} {c:>8.3f} {d:>8.3f}" for a, b, t, c, d in self.lines)
         return head + names + "\n".join(rows)
@@ -201,7 +202,7 @@ def _ring_times(steps: int, factor: float, sizes: tuple[int, ...] = _SIZES) -> l
 def _one_rank() -> Liar:
     """A leaf of the reduce hands its tensor over and is through; nobody waits for the root."""
     lines = _rows([(6e-6 + n / 400e9) * noise for n, noise in zip(_SIZES, _NOISE, strict=True)], 1.0)
-    return Liar("reduce", lines, "one rank", next(line[0] for line in lines if line[4] > LINK_GB_PER_S))
+    return Liar("A: reduce", lines, "one rank", next(line[0] for line in lines if line[4] > LINK_GB_PER_S))
 
 
 def _wrong_size() -> Liar:
@@ -209,21 +210,21 @@ def _wrong_size() -> Liar:
     factor = busbw_factor("all_gather", RANKS)
     times = _ring_times(RANKS - 1, factor, tuple(RANKS * n for n in _SIZES))
     lines = _rows(times, factor)
-    return Liar("all_gather; count is what one rank gives", lines, "size", RANKS * lines[-1][4])
+    return Liar("B: all_gather; count is what one rank gives", lines, "size", RANKS * lines[-1][4])
 
 
 def _no_warm_up() -> Liar:
     """The first call pays for connections and buffers."""
     factor = busbw_factor("all_reduce", RANKS)
     times = _ring_times(2 * (RANKS - 1), factor)
-    return Liar("all_reduce", _rows([0.1843, *times[1:]], factor), "warm-up", _SIZES[0])
+    return Liar("C: all_reduce", _rows([0.1843, *times[1:]], factor), "warm-up", _SIZES[0])
 
 
 def _wrong_factor() -> Liar:
     """The factor of an all-gather, for an all-reduce."""
     right = busbw_factor("all_reduce", RANKS)
     lines = _rows(_ring_times(2 * (RANKS - 1), right), busbw_factor("all_gather", RANKS))
-    return Liar("all_reduce", lines, "factor", lines[-1][3] * right)
+    return Liar("D: all_reduce", lines, "factor", lines[-1][3] * right)
 
 
 TABLES: Mapping[str, Liar] = {"A": _one_rank(), "B": _wrong_size(), "C": _no_warm_up(), "D": _wrong_factor()}

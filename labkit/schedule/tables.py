@@ -24,10 +24,9 @@ def table(sweep: Sweep, beside: Beside | None = None) -> str:
     for name in sweep.names:
         points = sweep.of(name)
         theirs = beside if beside is not None and beside.collective in ("", points[0].collective) else None
-        lines += ["#", f"# {_title(points[0])}", *_head(theirs)]
+        lines += ["#", f"# {title(points[0])}", *_head(theirs)]
         lines += [_line(point, theirs) for point in points]
-        lines.append(f"# average bus bandwidth: {statistics.fmean(each.busbw_gb_per_s for each in points):.4g} GB/s")
-        lines += _fitted(sweep, name)
+        lines += [f"# {said}" for said in (average(points), fitted(sweep, name)) if said]
     if sweep.interrupted:
         lines.append("# interrupted: what was measured until then is above")
     if sweep.error:
@@ -35,7 +34,8 @@ def table(sweep: Sweep, beside: Beside | None = None) -> str:
     return "\n".join(lines) if lines else "# nothing was measured"
 
 
-def _title(point: Point) -> str:
+def title(point: Point) -> str:
+    """What was measured, on how many ranks and how often."""
     own = "" if point.name == point.collective else f", schedule {point.name} on the live ranks"
     return f"{point.collective} on {point.world_size} ranks{own}; median of {len(point.times_s)}"
 
@@ -61,16 +61,22 @@ def _line(point: Point, beside: Beside | None) -> str:
     return f"{line} {'-':>10} {'-':>8}" if theirs is None else f"{line} {theirs * 1e6:>10.1f} {point.median_s / theirs:>8.2f}"
 
 
-def _fitted(sweep: Sweep, name: str) -> list[str]:
+def average(points: Sequence[Point]) -> str:
+    """The mean of the bus bandwidths, as the field's tools end a table."""
+    return f"average bus bandwidth: {statistics.fmean(each.busbw_gb_per_s for each in points):.4g} GB/s"
+
+
+def fitted(sweep: Sweep, name: str) -> str:
+    """What a fit makes of a contestant's points, and how it meets one that it has not seen; "" for too few of them."""
     points = sweep.of(name)
     if len(points) < 4 or sweep.world_size < 2:
-        return []
+        return ""
     found = sweep.fit(name)
     link, (held, *_) = found.fit.link, found.residuals
     speed = f"{1e-9 / link.beta_s_per_byte:.3g} GB/s" if link.beta_s_per_byte else "no limit in sight"
-    fitted = f"# fit as {held.sample.algorithm}: {format_seconds(link.alpha_s)} a message, {speed} a link"
+    made = f"fit as {held.sample.algorithm}: {format_seconds(link.alpha_s)} a message, {speed} a link"
     typical = f"typical error {found.fit.typical:.0%}"
-    return [f"{fitted}; {typical}; held out {format_bytes(held.sample.num_bytes)}: {held.relative:+.0%}"]
+    return f"{made}; {typical}; held out {format_bytes(held.sample.num_bytes)}: {held.relative:+.0%}"
 
 
 def rows(sweep: Sweep) -> list[dict[str, str | int | float]]:

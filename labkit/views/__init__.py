@@ -26,11 +26,19 @@ __all__ = [
     "declared",
     "error_for",
     "interrupted",
+    "row",
     "stepper",
     "to_html",
     "to_rich",
     "to_text",
 ]
+
+
+def row(*records: Any) -> Any:
+    """Records that draw themselves, beside each other: row(one, other) as a cell's last line."""
+    from .rows import Row
+
+    return Row(records)
 
 
 def stepper(trace: Any, **options: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import UsageError
 from ..plain import record
 from ..schedule import ALGORITHMS, Link, crossover, predict
+from ..schedule.sweeps import crossing_of
 from ..units import format_bytes, format_seconds
 from . import _html as h
 from ._base import add
@@ -62,13 +63,14 @@ class CostCrossing:
 
 @record
 class CostCurves:
-    """Points, lines and crossings of one picture."""
+    """Points, lines and crossings of one picture; `note` is said below the title."""
 
     title: str
     world_size: int
     points: tuple[CostPoint, ...]
     lines: tuple[CostLine, ...]
     crossings: tuple[CostCrossing, ...]
+    note: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -148,20 +150,45 @@ def _predicted(lines: Sequence[CostLine], world_size: int, link: Link | None) ->
 
 
 def _seen(points: Sequence[CostPoint]) -> list[CostCrossing]:
-    """Where the lowest of the medians changes, at sizes that all have; between two sizes by straight lines in the logarithms."""
+    """Where the lowest of the medians changes, at sizes that all have: once for each pair, since noise crosses as well."""
     times: dict[str, dict[float, float]] = {}
     for point in points:
         times.setdefault(point.name, {})[point.num_bytes] = point.median_s
     common = sorted(set.intersection(*(set(each) for each in times.values()))) if len(times) > 1 else []
+    best = [min(times, key=lambda name: times[name][size]) for size in common]
+    pairs = dict.fromkeys(tuple(sorted(pair)) for pair in itertools.pairwise(best) if pair[0] != pair[1])
     found = []
-    for low, high in itertools.pairwise(common):
-        one, other = (min(times, key=lambda name: times[name][size]) for size in (low, high))
-        if one != other:
-            ratios = [math.log(times[one][size] / times[other][size]) for size in (low, high)]
-            part = ratios[0] / (ratios[0] - ratios[1]) if ratios[0] != ratios[1] else 0.5
-            size, seconds = (a ** (1 - part) * b**part for a, b in ((low, high), (times[one][low], times[one][high])))
-            found.append(CostCrossing(one, other, size, seconds, "measured"))
+    for one, other in pairs:
+        size = crossing_of([(size, times[one][size] / times[other][size]) for size in common])
+        if size is not None:
+            found.append(crossing_at((one, other), times, size))
     return found
+
+
+def medians(runs: Runs) -> dict[str, dict[float, float]]:
+    """The middle of the runs, by name and size."""
+    return {name: {size: _point(name, size, each).median_s for size, each in by_size.items()} for name, by_size in runs.items()}
+
+
+def crossing_at(names: tuple[str, str], times: Mapping[str, Mapping[float, float]], size: float) -> CostCrossing:
+    """A measured crossing: who is the cheaper one above that size, and how long both take there."""
+    one, other = names
+    ratios = [(at, math.log(times[one][at] / times[other][at])) for at in sorted(set(times[one]) & set(times[other]))]
+    above, below = ([ratio for at, ratio in ratios if (at > size) is side] for side in (True, False))
+    if sum(above) / max(len(above), 1) < sum(below) / max(len(below), 1):
+        one, other = other, one
+    return CostCrossing(one, other, size, math.sqrt(_at(times[one], size) * _at(times[other], size)), "measured")
+
+
+def _at(times: Mapping[float, float], size: float) -> float:
+    """Seconds between two sizes, along a straight line in the logarithms."""
+    sizes = sorted(times)
+    high = next((index for index, at in enumerate(sizes) if at >= size), len(sizes) - 1)
+    low = max(high - 1, 0)
+    if sizes[low] == sizes[high]:
+        return times[sizes[high]]
+    part = math.log(size / sizes[low]) / math.log(sizes[high] / sizes[low])
+    return times[sizes[low]] ** (1 - part) * times[sizes[high]] ** part
 
 
 def _cells(curves: CostCurves, *, narrow: bool = False) -> tuple[list[str], list[list[str]]]:
@@ -206,7 +233,7 @@ def text(curves: CostCurves) -> str:
     head, rows = _cells(curves, narrow=len(curves.names) > 2)
     table = columns([head, *rows], right=range(1, len(head)))
     said = [each.sentence for each in curves.crossings] or ["no algorithm overtakes another"] * (len(curves.names) > 1)
-    return "\n".join([curves.title, table, *filter(None, [_left(curves)]), *said])
+    return "\n".join([curves.title, *filter(None, [curves.note]), table, *filter(None, [_left(curves)]), *said])
 
 
 def html(curves: CostCurves) -> str:
@@ -214,7 +241,8 @@ def html(curves: CostCurves) -> str:
     said = [each.sentence for each in curves.crossings]
     crossed = h.bullets(said) if said else ""
     more = h.para(_left(curves)) if _left(curves) else ""
-    return f'<div class="lk-head">{h.esc(curves.title)}</div>{h.table(head, rows)}{more}{crossed}'
+    note = h.para(curves.note) if curves.note else ""
+    return f'<div class="lk-head">{h.esc(curves.title)}</div>{note}{h.table(head, rows)}{more}{crossed}'
 
 
 def rich(curves: CostCurves) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from ..units import format_bytes, format_seconds
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _GREY = "#808080"  # read on white and on black
 _GRID = "rgba(128,128,128,0.35)"
+_WIDE = 48  # characters of a line of the title: what a narrow notebook shows
 # Okabe and Ito's set, with a shape and a dash each, so that no colour is needed
 _LOOKS = (
     ("#0072b2", "circle", "solid"), ("#d55e00", "square", "dash"), ("#009e73", "diamond", "dot"),
@@ -102,22 +104,33 @@ def layout(curves: CostCurves) -> dict[str, Any]:
     ys = [y for point in curves.points for y in (point.low_s, point.high_s)] + [y for line in curves.lines for y in line.seconds]
     axis = {"type": "log", "gridcolor": _GRID, "showline": True, "linecolor": _GRID, "zeroline": False, "ticks": "outside"}
     sizes, times = byte_ticks(min(xs), max(xs)), time_ticks(min(ys), max(ys))
-    said = [each.sentence for each in curves.crossings]
+    head = textwrap.wrap(curves.title, _WIDE)
+    said = [line for each in _said(curves) for line in textwrap.wrap(each, _WIDE)]
+    words = [*map(esc, head), *(f"<span style='font-size:13px'>{esc(line)}</span>" for line in said)]
+    below = len(words) - 1  # lines below the first one, which stands at the title's place
+    rows = len(curves.lines) + len({point.name for point in curves.points})  # of the legend, where it is narrow
+    top, bottom = 48 + 20 * below, 64 + 20 * rows
     return {
-        "title": {"text": "<br>".join([esc(curves.title), *(f"<span style='font-size:13px'>{esc(one)}</span>" for one in said)]),
-                  "x": 0, "xref": "paper", "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "bottom",
-                  "pad": {"b": 10 + 16 * len(said)}, "font": {"size": 15}},
-        "height": 460 + 26 * len(said), "margin": {"l": 76, "r": 24, "t": 54 + 26 * len(said), "b": 60},
+        "title": {"text": "<br>".join(words), "x": 0, "xref": "paper", "xanchor": "left", "y": 1, "yref": "paper",
+                  "yanchor": "bottom", "pad": {"b": 12 + 19 * below}, "font": {"size": 15}},
+        "height": 320 + top + bottom, "margin": {"l": 70, "r": 16, "t": top, "b": bottom},
         "font": {"color": _GREY, "size": 13}, "hovermode": "closest", "hoverlabel": {"align": "left"},
         "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
-        "xaxis": {**axis, "title": {"text": "size"}, "tickvals": sizes, "ticktext": [format_bytes(size) for size in sizes],
-                  "tickangle": 0},
+        "xaxis": {**axis, "title": {"text": "size", "standoff": 6}, "automargin": True, "tickvals": sizes,
+                  "ticktext": [format_bytes(size) for size in sizes]},
         "yaxis": {**axis, "title": {"text": "time"}, "tickvals": times, "ticktext": [format_seconds(time) for time in times]},
-        "legend": {"x": 0.01, "y": 0.99, "xanchor": "left", "yanchor": "top", "bgcolor": "rgba(0,0,0,0)"},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 0, "yref": "container", "yanchor": "bottom",
+                   "bgcolor": "rgba(0,0,0,0)"},
         "shapes": [{"type": "line", "x0": each.num_bytes, "x1": each.num_bytes, "yref": "paper", "y0": 0, "y1": 1,
                     "line": {"color": _GREY, "width": 1, "dash": "dot" if each.how == "model" else "solid"}}
                    for each in curves.crossings],
     }  # fmt: skip
+
+
+def _said(curves: CostCurves) -> list[str]:
+    """What stands below the title: what is to be known of all of it, and the crossings."""
+    cheapest = [f"from {format_bytes(each.num_bytes)} on {each.other} is the cheapest ({each.how})" for each in curves.crossings]
+    return [*filter(None, [curves.note]), *cheapest]
 
 
 def byte_ticks(low: float, high: float) -> list[float]:
@@ -138,6 +151,6 @@ def time_ticks(low: float, high: float) -> list[float]:
     [1e-05, 2e-05, 5e-05, 0.0001, 0.0002, 0.0005, 0.001]
     """
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    parts = (1, 2, 5) if last - first <= 2 else (1,)
+    parts = (1, 2, 5) if last - first <= 3 else (1,)
     found = [float(f"{part}e{power}") for power in range(first, last + 1) for part in parts]
     return [time for time in found if time <= 10.0**last]

@@ -8,6 +8,7 @@ from . import _html as h
 from . import schedule_plain as plain
 from ._base import add
 from ._text import count
+from .problem import several
 from .schedule_geometry import place
 from .schedule_svg import WIDTH, svg
 
@@ -44,7 +45,7 @@ def html(trace: Trace) -> str:
         words = h.para(plain.said(trace, position))
         style = f"flex:1 1 {min(width, 600):.0f}px;min-width:0;max-width:{width:.0f}px"
         pictures += f'<div style="{style}">{svg(trace, position, scene)}{words}</div>'
-    wrong = "".join(h.block(h.para(f"✗ {problem.sentence}", "lk-lead"), "bad") for problem in trace.problems)
+    wrong = several(trace.problems)
     end = h.para(f"At the end {plain.summary(trace, last)}.")
     return (
         f'<div class="lk-head">{h.esc(plain.title(trace))}</div><div class="lk-grids">{pictures}</div>{end}{wrong}'

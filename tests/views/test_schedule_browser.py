@@ -94,7 +94,7 @@ def test_stepping_back_and_scrubbing_a_ring(show: Callable[..., Any]) -> None:
     page.locator("[data-do=step]").click()
     at(page, 1)
     assert counts(page, 1) == ["1", "1", "1", "2"]
-    assert page.locator("[data-cell='1.3'] title").text_content() == "chunk 3: the part of rank 0, 1"
+    assert page.locator("[data-cell='1.3'] title").text_content() == "chunk 3: the part of ranks 0, 1"
     assert page.locator(".lks-fresh").count() == page.locator("[data-arrow]").count() == 4
     assert page.locator("[data-bytes='0']").text_content() == "4 KiB sent"
     assert page.locator("[data-messages='0']").text_content() == "1 message"

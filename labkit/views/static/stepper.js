@@ -2,6 +2,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 const STEP_MS = 1400; // of one step at speed 1
+const PROBLEMS = 4; // that stand open
 const FLIGHT = 0.6; // part of it in which chunks travel
 let made = 0;
 
@@ -59,7 +60,7 @@ function makeCell(parent, data, rank, slot) {
     marks.style.stroke = ink;
     const show = ranks.length && data.reduces;
     marks.setAttribute("d", show ? ranks.map((r) => `M${x + 5 + r * part},${y + height - 7}h${part}`).join("") : "M0,0");
-    about.textContent = `chunk ${chunk}: ${ranks.length ? `the part of rank ${ranks.join(", ")}` : "nothing yet"}`;
+    about.textContent = `chunk ${chunk}: ${ranks.length ? `the part of rank${ranks.length > 1 ? "s" : ""} ${ranks.join(", ")}` : "nothing yet"}`;
     group.setAttribute("class", `lks-cell${ranks.length ? "" : " lks-empty"}${fresh ? " lks-fresh" : ""}${read ? " lks-read" : ""}`);
   };
 }
@@ -94,20 +95,34 @@ function plate(parent, x, y, label, kind) {
   return group;
 }
 
+// The first few stand open, the rest can be opened: one mistake is often wrong on every rank.
+function makeProblems(parent, problems) {
+  if (!problems.length) return;
+  const block = put(parent, "div", { class: "lks-problem" });
+  for (const problem of problems.slice(0, PROBLEMS)) put(block, "p", {}, `✗ ${problem}`);
+  const left = problems.slice(PROBLEMS);
+  if (!left.length) return;
+  const more = put(block, "details");
+  put(more, "summary", {}, `and ${left.length} more`);
+  for (const problem of left) put(more, "p", {}, problem);
+}
+
 function makeLegend(parent, data) {
   const row = put(parent, "div", { class: "lks-legend" });
   if (data.detail) {
+    const item = put(row, "span", { class: "lks-item" });
     for (const [place, words] of data.swatches) {
       const [fill, ink] = data.palette[place];
-      put(row, "span", { class: "lks-swatch", style: `background:${fill};color:${ink}` }, words);
+      put(item, "span", { class: "lks-swatch", style: `background:${fill};color:${ink}` }, words);
     }
-    put(row, "span", { class: "lks-words" }, data.legend);
+    put(item, "span", {}, data.legend);
   }
   for (const [kind, words] of data.arrow_legend) {
-    put(row, "span", { class: `lks-dash lks-dash-${kind}` });
-    put(row, "span", { class: "lks-words" }, words);
+    const item = put(row, "span", { class: "lks-item" });
+    put(item, "span", { class: `lks-dash lks-dash-${kind}` });
+    put(item, "span", {}, words);
   }
-  if (data.detail) put(row, "span", { class: "lks-words" }, data.edges);
+  if (data.detail) put(row, "span", { class: "lks-item" }, data.edges);
 }
 
 // The picture; `show(position, flying)` draws it, with `flying` before its chunks have arrived.
@@ -167,7 +182,7 @@ function render({ model, el }) {
   makeLegend(root, data);
   const words = put(root, "p", { class: "lks-said", "aria-live": "polite" });
   const sum = put(root, "p", { class: "lks-summary" });
-  for (const problem of data.problems) put(root, "p", { class: "lks-problem" }, `✗ ${problem}`);
+  makeProblems(root, data.problems);
 
   let position = Math.min(Math.max(model.get("step"), 0), last);
   let playing = false;
