@@ -5,6 +5,7 @@ LabkitError
 │   ├── UnknownName                a fault, op, rank, variable or lab that does not exist
 │   ├── NoWorld                    there is no running world
 │   └── WorldMismatch              a world runs already and differs from what is asked for
+├── YourTurn                       a part of a lab that is left to the learner
 ├── StartError                     a world could not be started
 │   ├── NotEnoughDevices           more ranks than GPUs
 │   └── NotEnoughMemory            no room for that many ranks
@@ -51,6 +52,9 @@ class LabkitError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
+_YOURS = "put them in place of the line that raises this, and run the cell again"
+
+
 def _rebuild(kind: type[LabkitError], what: str, hint: str, facts: dict[str, Any]) -> LabkitError:
     return kind(what, hint=hint, **facts)
 
@@ -69,6 +73,13 @@ class NoWorld(UsageError):
 
 class WorldMismatch(UsageError):
     """A world is running and it differs from the one asked for."""
+
+
+class YourTurn(LabkitError):
+    """A part of a lab that is left to you; it stands where your lines belong."""
+
+    def __init__(self, what: str = "these lines are yours to write", *, hint: str = _YOURS, **facts: Any) -> None:
+        super().__init__(what, hint=hint, **facts)
 
 
 class StartError(LabkitError):

@@ -5,6 +5,8 @@ A solution stands between two marks, and what stands outside of them stays:
     ### BEGIN SOLUTION
     answer = 42
     ### END SOLUTION
+
+In its place comes a line that says whose turn it is, and a cell that is run with it ends in one line that says so too.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from typing import Any
 from ..errors import UsageError
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-STUB = 'raise NotImplementedError("your turn")'
+STUB = "raise labkit.errors.YourTurn  # your turn: write your lines here, in place of this one"
+GUESS = "guess = ...  # your turn: put your guess in place of the dots"
+RANK_STUB = 'raise NotImplementedError("your turn")'  # ranks know torch, and no labkit
 
 
 def without_solutions(notebook: dict[str, Any]) -> dict[str, Any]:
@@ -46,21 +50,32 @@ def strip(source: str) -> str:
 
     >>> print(strip("def f():\\n    ### BEGIN SOLUTION\\n    return 1\\n    ### END SOLUTION\\nf()"))
     def f():
-        raise NotImplementedError("your turn")
+        raise labkit.errors.YourTurn  # your turn: write your lines here, in place of this one
     f()
     """
-    lines: list[str] = []
-    inside = False
+    kept: list[str] = []
+    solution: list[str] | None = None
     for line in source.splitlines():
         mark = line.strip()
         if mark in (BEGIN, END):
-            if inside == (mark == BEGIN):
+            if (solution is None) == (mark == END):
                 raise UsageError(f"{mark!r} without its partner", hint="each solution has one beginning and one end")
-            inside = mark == BEGIN
-            if inside:
-                lines.append(line[: len(line) - len(line.lstrip())] + STUB)
-        elif not inside:
-            lines.append(line)
-    if inside:
+            if solution is not None:
+                kept.append(line[: len(line) - len(line.lstrip())] + _stub(solution, kept))
+            solution = [] if mark == BEGIN else None
+        elif solution is None:
+            kept.append(line)
+        else:
+            solution.append(mark)
+    if solution is not None:
         raise UsageError(f"{BEGIN!r} without its partner", hint=f"close it with {END!r}")
-    return "\n".join(lines)
+    return "\n".join(kept)
+
+
+def _stub(solution: list[str], before: list[str]) -> str:
+    """What stands in a solution's place: dots for a guess; on ranks, or in a text for them, nothing of labkit's."""
+    above = "\n".join(before)
+    if above.startswith("%%ranks") or above.count('"""') % 2:
+        return RANK_STUB
+    lines = [line for line in solution if line]
+    return GUESS if len(lines) == 1 and lines[0].startswith("guess = ") else STUB

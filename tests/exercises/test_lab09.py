@@ -17,7 +17,7 @@ import pytest
 from labkit.driver.world import World
 from labkit.exercises import CHECKS, NotYet
 from labkit.exercises.clinic import CASES, KINDS
-from labkit.exercises.solutions import BEGIN, END, STUB, source_of
+from labkit.exercises.solutions import BEGIN, END, RANK_STUB, source_of
 from labkit.faults import FAULTS
 from labkit.testing import fake_world
 from labkit.wire import CellResult, RankCard, WorldStatus
@@ -84,7 +84,7 @@ def test_the_solution_passes(world: World, exercise: str) -> None:
 
 @pytest.mark.parametrize("exercise", MENDED)
 def test_the_stub_says_that_it_is_your_turn(world: World, exercise: str) -> None:
-    result = world.run_cell(with_answer(exercise, STUB))
+    result = world.run_cell(with_answer(exercise, RANK_STUB))
     assert "NotImplementedError: your turn" in refused(f"09/{exercise}-mended", result, world.diagnose()).what
     assert world.diagnose().healthy
 

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from labkit.errors import UsageError
-from labkit.exercises.solutions import STUB, strip, without_solutions
+from labkit.errors import UsageError, YourTurn
+from labkit.exercises.solutions import GUESS, RANK_STUB, STUB, strip, without_solutions
 
 ONE = "### BEGIN SOLUTION\nguess = 7\n### END SOLUTION\nlab.predict('a', guess)"
 
 
-def test_a_solution_becomes_a_stub() -> None:
-    assert strip(ONE) == f"{STUB}\nlab.predict('a', guess)"
+def test_a_guess_becomes_dots_and_any_other_solution_a_stub() -> None:
+    assert strip(ONE) == f"{GUESS}\nlab.predict('a', guess)"
+    assert strip(ONE.replace("guess = 7", "answer = 7")).splitlines()[0] == STUB
+    assert strip(ONE.replace("guess = 7", "guess = 7\nguess += 1")).splitlines()[0] == STUB
+
+
+@pytest.mark.parametrize("above", ["%%ranks 0", 'mended = """', "%%ranks\nfor step in range(2):"])
+def test_what_ranks_run_does_not_ask_for_labkit(above: str) -> None:
+    assert strip(f"{above}\n### BEGIN SOLUTION\nguess = 1\n### END SOLUTION") == f"{above}\n{RANK_STUB}"
+
+
+def test_a_text_that_is_closed_is_no_text_for_ranks() -> None:
+    assert strip(f'a = """x"""\n{ONE}').splitlines()[1] == GUESS
+
+
+def test_the_stub_is_one_line_in_the_code_and_one_on_the_screen() -> None:
+    import labkit
+
+    with pytest.raises(YourTurn) as caught:
+        exec(STUB, {"labkit": labkit})
+    (line,) = caught.value._render_traceback_()
+    assert line.startswith("YourTurn: these lines are yours to write; put them in place of")
 
 
 def test_the_stub_is_indented_like_the_mark() -> None:
