@@ -97,7 +97,7 @@ def _lasting() -> tuple[int, tuple[int, ...], Shape]:
             if process.uids().real != os.getuid() or MARK not in (env := process.environ()):
                 continue
             mark = json.loads(env[MARK])
-            if mark["lasting"]:
+            if mark["lasting"] and mark["kind"] != "relay":
                 found.setdefault(mark["maker"], {})[mark["number"]] = process.pid
                 shapes[mark["maker"]] = (process.create_time(), Shape(mark["rate"], mark["delay"]))
         except (psutil.Error, ValueError, KeyError, TypeError):

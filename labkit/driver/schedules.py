@@ -179,7 +179,17 @@ def _schedule(world: World, algorithm: str | Schedule, params: dict[str, Any]) -
                 hint=f"make it for {world.world_size}, the size of this world",
             )
         return algorithm
-    return ALGORITHMS[algorithm].schedule(world.world_size, **params)
+    return ALGORITHMS[algorithm].schedule(world.world_size, **levels(world, algorithm, params))
+
+
+def levels(world: World, algorithm: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters, with the ranks on each host where the algorithm asks for them and the world is on hosts."""
+    places = world.hosts
+    local = len(places) // max(1, len(set(places)))
+    if "ranks_per_host" not in ALGORITHMS[algorithm].params or "ranks_per_host" in params or local == 0:
+        return params
+    alike = places == tuple(rank // local for rank in range(len(places)))
+    return {**params, "ranks_per_host": local} if alike else params
 
 
 def _run_record(

@@ -14,13 +14,16 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..errors import LabkitError, UsageError
 from ..units import is_whole
 
 MARK = "LABKIT_HOSTS"  # in the environment of every holder: who made it, and what for, as JSON
 SWITCH = "10.77.0.254"  # the bridge's own address: the world's store listens there
+TUN = "/dev/net/tun"
 NEEDED = ("ip", "tc", "unshare", "nsenter")
 COMMAND_S = 10.0
 MOST = 64
@@ -30,7 +33,7 @@ _DELAY = re.compile(r"[0-9]{1,5}(\.[0-9]{1,3})?(us|ms)")
 
 @dataclass(frozen=True)
 class Shape:
-    """A host's link, both ways: `rate` as tc writes it ("1gbit"), one-way `delay` ("2ms"); "" leaves it as it is."""
+    """The links: `rate` of each, both ways ("1gbit"), and how long from a host to another, `delay` ("2ms"); "" leaves it."""
 
     rate: str = ""
     delay: str = ""
@@ -41,20 +44,30 @@ class Shape:
         if self.delay and not _DELAY.fullmatch(self.delay):
             raise UsageError(f"{self.delay!r} is no delay", hint="for example 2ms or 500us")
 
-    def commands(self, device: str) -> list[list[str]]:
-        """tc's arguments for one device."""
+    @property
+    def delay_s(self) -> float:
+        """The delay in seconds.
+
+        >>> Shape(delay="500us").delay_s
+        0.0005
+        """
+        unit = 1e-6 if self.delay.endswith("us") else 1e-3
+        return float(self.delay[:-2]) * unit if self.delay else 0.0
+
+    def commands(self, device: str, *, delayed: bool = False) -> list[list[str]]:
+        """tc's arguments for one device; only the sending end of a link is `delayed`."""
         head = ["qdisc", "add", "dev", device]
         found = []
-        if self.delay:
+        if delayed:
             found.append([*head, "root", "handle", "1:", "netem", "delay", self.delay, "limit", "100000"])
         if self.rate:
-            place = ["parent", "1:"] if self.delay else ["root"]
+            place = ["parent", "1:"] if delayed else ["root"]
             found.append([*head, *place, "tbf", "rate", self.rate, "burst", "256kb", "latency", "400ms"])
         return found
 
 
-def why_not() -> str:
-    """Why hosts can't be made here, in one line; "" if they can."""
+def why_not(shape: Shape | None = None) -> str:
+    """Why hosts (with links of this shape) can't be made here, in one line; "" if they can."""
     if sys.platform != "linux":
         return "network namespaces are Linux's own"
     missing = [name for name in NEEDED if shutil.which(name) is None]
@@ -64,7 +77,14 @@ def why_not() -> str:
     if done.returncode:
         words = " ".join((done.stderr or "no reason given").split())
         return f"this machine does not let you make a network namespace with a bridge: {words}"
+    if shape is not None and shape.delay and not os.access(TUN, os.R_OK | os.W_OK) and not has_netem():
+        return f"a link can't be delayed here: this kernel has no netem, and {TUN} is closed to you"
     return ""
+
+
+def has_netem() -> bool:
+    """Whether this kernel can delay a link itself."""
+    return _try(["unshare", *_flags(), "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]).returncode == 0
 
 
 def _flags() -> list[str]:
@@ -88,13 +108,14 @@ class Hosts:
     def __init__(self, count: int = 2, shape: Shape | None = None, *, lasting: bool = False) -> None:
         if not is_whole(count) or not 2 <= count <= MOST:
             raise UsageError(f"{count!r} hosts make no sense", hint=f"give a whole number from 2 to {MOST}")
-        reason = why_not()
+        self.shape, self.lasting = shape or Shape(), lasting
+        reason = why_not(self.shape)
         if reason:
             raise LabkitError(reason, hint="everything but several hosts works without")
-        self.shape, self.lasting = shape or Shape(), lasting
-        self._holders: list[subprocess.Popen[bytes]] = []
+        self._holders: list[subprocess.Popen[bytes]] = []  # the bridge's, the hosts', and the relay if there is one
+        self._count = count
         try:
-            self._make(count)
+            self._make()
         except BaseException:
             self.close()
             raise
@@ -113,7 +134,7 @@ class Hosts:
     @property
     def pids(self) -> list[int]:
         """The process that holds each host; the bridge's is not among them."""
-        return [holder.pid for holder in self._holders[1:]]
+        return [holder.pid for holder in self._holders[1 : self._count + 1]]
 
     def __len__(self) -> int:
         return len(self.pids)
@@ -143,45 +164,59 @@ class Hosts:
         self._holders.clear()
 
     # ---- how they are made
-    def _make(self, count: int) -> None:
-        switch = self._hold(["unshare", *_flags()])
+    def _make(self) -> None:
+        switch = self._hold(["unshare", *_flags()], "bridge")
         self._do(switch, ["ip", "link", "add", "br0", "type", "bridge"], ["ip", "link", "set", "br0", "up"],
                  ["ip", "address", "add", f"{SWITCH}/24", "dev", "br0"], ["ip", "link", "set", "lo", "up"])  # fmt: skip
-        for number in range(count):
-            host = self._hold([*_enter(switch), "unshare", "--net"])
+        hosts = [self._hold([*_enter(switch), "unshare", "--net"], "host") for _ in range(self._count)]
+        netem = bool(self.shape.delay) and has_netem()
+        mtu = []
+        if self.shape.delay and not netem:
+            self._relay(switch, hosts)
+            mtu = ["mtu", "9000"]  # the relay pays for each frame, so they are large
+        else:
+            for number, host in enumerate(hosts):
+                self._do(switch, f"ip link add port{number} type veth peer name eth0 netns {host}".split())
+        for number, host in enumerate(hosts):
             port = f"port{number}"
             self._do(
                 switch,
-                ["ip", "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(host)],
-                ["ip", "link", "set", port, "master", "br0", "up"],
+                ["ip", "link", "set", port, *mtu, "master", "br0", "up"],
                 *(["tc", *command] for command in self.shape.commands(port)),
             )
             self._do(
                 host,
                 ["ip", "link", "set", "lo", "up"],
                 ["ip", "address", "add", f"{self.address(number)}/24", "dev", "eth0"],
-                ["ip", "link", "set", "eth0", "up"],
-                *(["tc", *command] for command in self.shape.commands("eth0")),
+                ["ip", "link", "set", "eth0", *mtu, "up"],
+                *(["tc", *command] for command in self.shape.commands("eth0", delayed=netem)),
             )
 
-    def _hold(self, prefix: list[str]) -> int:
+    def _relay(self, switch: int, hosts: list[int]) -> None:
+        """Wires with a delay, by a process of ours; for a kernel without netem."""
+        program = [sys.executable, "-I", "-S", str(Path(__file__).with_name("relay.py"))]
+        self._hold([*_enter(switch), *program, str(self.shape.delay_s), *map(str, hosts)], "relay", ())
+
+    def _hold(self, prefix: list[str], kind: str, command: Sequence[str] = ("sh", "-c", "echo; read _")) -> int:
         """Start a process in a new namespace that lives as long as our end of its pipe; its pid once it is there."""
         holder = subprocess.Popen(
-            [*prefix, "sh", "-c", "echo; read _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={"PATH": os.environ.get("PATH", ""), MARK: self._mark()}, start_new_session=True,
+            [*prefix, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={"PATH": os.environ.get("PATH", ""), MARK: self._mark(kind)}, start_new_session=True,
         )  # fmt: skip
         self._holders.append(holder)
         assert holder.stdout is not None
         with holder.stdout:
             there = holder.stdout.readline() == b"\n"
         if not there:
-            raise LabkitError("a network namespace could not be made", hint="try again; `labkit hosts up` says why it can't")
+            raise LabkitError(
+                f"the {kind}'s network namespace could not be made", hint="try again; `labkit hosts up` says why it can't"
+            )
         return holder.pid
 
-    def _mark(self) -> str:
-        number = len(self._holders)  # 0 is the bridge's
+    def _mark(self, kind: str) -> str:
+        number = len(self._holders)
         shape = {"rate": self.shape.rate, "delay": self.shape.delay}
-        return json.dumps({"maker": os.getpid(), "number": number, "lasting": self.lasting, **shape})
+        return json.dumps({"maker": os.getpid(), "number": number, "kind": kind, "lasting": self.lasting, **shape})
 
     def _do(self, pid: int, *commands: list[str]) -> None:
         for command in commands:
@@ -197,8 +232,6 @@ def _enter(pid: int) -> list[str]:
 
 def _failed(command: list[str], said: str) -> LabkitError:
     words = " ".join(said.split())
-    if "netem" in command:
-        return LabkitError(f"this kernel has no netem, so it can't delay a link: {words}", hint="leave --delay out; --rate works")
     return LabkitError(
         f"{' '.join(command[:4])} failed: {words}", hint="`labkit hosts up` without --rate and --delay asks for less"
     )

@@ -14,7 +14,7 @@ from ..schedule.records import ITEM_BYTES, Comparison
 from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of, crossing_of, parse_sizes
 from ..units import is_whole
 from .checks import targets_of
-from .schedules import ask_all, check_op, compare, spans
+from .schedules import ask_all, check_op, compare, levels, spans
 
 if TYPE_CHECKING:
     from .world import World
@@ -80,7 +80,8 @@ def _point(
     calls = 8 if size <= 1 << 16 else 2 if size <= 1 << 20 else 1  # a short call is lost in the clock of a busy machine
     made: dict[int, Any] = {}
     if name not in LIBRARY_MODELS:
-        made = dict(zip(members, programs(ALGORITHMS[name].schedule(world_size)), strict=True))
+        params = levels(world, name, {}) if world_size == world.world_size else {}
+        made = dict(zip(members, programs(ALGORITHMS[name].schedule(world_size, **params)), strict=True))
     shared = {"name": name, "numel": numel, "dtype": dtype, "op": op, "warmups": warmups, "rounds": rounds, "calls": calls}
     payloads = [
         {"program": dumps(made[rank]) if rank in made else "", "members": list(members), **shared}

@@ -16,7 +16,7 @@ def add_options(commands: argparse.ArgumentParser, parser_class: type[argparse.A
     up = parts.add_parser("up", help="make hosts and hold them until Ctrl-C")
     up.add_argument("--hosts", type=int, default=2, metavar="N", help="how many (default: 2)")
     up.add_argument("--rate", default="", metavar="RATE", help="of each host's link, both ways: 1gbit, 200mbit")
-    up.add_argument("--delay", default="", metavar="TIME", help="one way, 2ms; only on a kernel with netem")
+    up.add_argument("--delay", default="", metavar="TIME", help="from a host to another, one way: 2ms")
     up.set_defaults(run=run_up)
     down = parts.add_parser("down", help="end the hosts of every 'labkit hosts up' of yours")
     down.set_defaults(run=run_down)

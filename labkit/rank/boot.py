@@ -3,6 +3,7 @@
 LABKIT_RANK, LABKIT_WORLD_SIZE   who it is
 LABKIT_RUN_DIR                   the world's private folder
 LABKIT_BACKEND, LABKIT_DEVICE    what it communicates with, and where its tensors are
+LABKIT_HOST_PID                  who holds the host it is on, if it is not on the kernel's
 """
 
 from __future__ import annotations

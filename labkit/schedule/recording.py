@@ -102,7 +102,7 @@ def save_record(path: str | Path, value: Any, about: str = "", *, backend: str =
 
 def load_record(path: str | Path) -> Any:
     """The record in a file that `save_record` wrote; its `source` says where it comes from, and so does its text."""
-    from . import nccl_log, records, sweeps  # noqa: F401 - the kinds of records that a file may hold
+    from . import hosts, nccl_log, records, sweeps  # noqa: F401 - the kinds of records that a file may hold
 
     try:
         text = Path(path).read_text(encoding="utf-8")

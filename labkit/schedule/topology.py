@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..plain import record
 from .cost import Link, Price
-from .load import step_load
 from .model import Schedule, Step
 
 
@@ -42,12 +39,16 @@ class Topology:
 
 
 def price_on(schedule: Schedule, num_elements: int, topology: Topology, itemsize: int = 4) -> Price:
-    """The price of a schedule on hosts: each step lasts until its busiest port, or network card, is through.
+    """The price of a schedule on hosts, along its critical path.
+
+    No rank waits for a step to end everywhere, only for its own messages: each rank has a clock, and a message arrives
+    when its sender and the ports are ready. What `across` has more latency than `inside` is the wire's and keeps no port
+    busy, so messages that follow each other overlap in it.
 
     >>> from .algorithm import ALGORITHMS
     >>> two = Topology(2, 4, inside=Link.of(2, 50), across=Link.of(20, 5))
     >>> [round(price_on(ALGORITHMS[name].schedule(8), 1 << 10, two).latency_s * 1e6) for name in ("ring", "hierarchical")]
-    [280, 52]
+    [100, 52]
     """
     if schedule.world_size != topology.world_size:
         raise UsageError(
@@ -55,42 +56,50 @@ def price_on(schedule: Schedule, num_elements: int, topology: Topology, itemsize
             hint="make the schedule for num_hosts * ranks_per_host ranks",
         )
     starts = schedule.layout(num_elements).bounds()
-    latency_s = transfer_s = reduce_s = 0.0
+    clocks = np.zeros((schedule.world_size, 3))  # of each rank: latency, transfer and reducing, until now
     for step in schedule.steps():
-        alpha_s, beta_s = _step_seconds(step, (starts[step.chunk_hi] - starts[step.chunk_lo]) * itemsize, topology)
-        latency_s, transfer_s = latency_s + alpha_s, transfer_s + beta_s
-        reduced = step_load(step, starts, itemsize, schedule.world_size).reduced_bytes
-        reduce_s += int(reduced.max()) * topology.inside.gamma_s_per_byte
+        clocks = _after(clocks, step, (starts[step.chunk_hi] - starts[step.chunk_lo]) * itemsize, topology)
+    latency_s, transfer_s, reduce_s = clocks[np.argmax(clocks.sum(axis=1))]
     return Price(
         name=schedule.name,
         collective=schedule.collective,
         world_size=schedule.world_size,
         num_bytes=num_elements * itemsize,
-        latency_s=latency_s,
-        transfer_s=transfer_s,
-        reduce_s=reduce_s,
+        latency_s=float(latency_s),
+        transfer_s=float(transfer_s),
+        reduce_s=float(reduce_s),
     )
 
 
-def _step_seconds(step: Step, num_bytes: NDArray[np.int64], topology: Topology) -> tuple[float, float]:
-    """Latency and transfer time of the busiest port; of two equally busy ones, the one with more latency."""
-    crosses = topology.crosses(step)
-    alpha = np.where(crosses, topology.across.alpha_s, topology.inside.alpha_s)
-    beta = np.where(crosses, topology.across.beta_s_per_byte, topology.inside.beta_s_per_byte) * num_bytes
-    worst = (0.0, 0.0, 0.0)
+def _after(clocks: NDArray[np.float64], step: Step, num_bytes: NDArray[np.int64], topology: Topology) -> NDArray[np.float64]:
+    """Every rank's clock after its part of a step."""
+    inside, across, crosses = topology.inside, topology.across, topology.crosses(step)
+    cost = np.zeros((len(step), 3))
+    messages = np.maximum(np.bincount(step.src)[step.src], np.bincount(step.dst)[step.dst])
+    cost[:, 0] = messages * np.where(crosses, min(inside.alpha_s, across.alpha_s), inside.alpha_s)
+    cost[:, 1] = _transfer_s(step, num_bytes, crosses, topology)
+    sent, wire = clocks[step.src] + cost, clocks[step.src]
+    wire[:, 0] += np.where(crosses, max(0.0, across.alpha_s - inside.alpha_s), 0.0)
+    mine = clocks[step.dst]
+    came = np.where((wire.sum(axis=1) > mine.sum(axis=1))[:, None], wire, mine) + cost
+    came[:, 2] += num_bytes * step.reduce * inside.gamma_s_per_byte
+    ranks, times = np.concatenate([step.src, step.dst]), np.concatenate([sent, came])
+    last = np.argsort(times.sum(axis=1), kind="stable")  # of several of one rank, the latest stays
+    after = clocks.copy()
+    after[ranks[last]] = times[last]
+    return after
+
+
+def _transfer_s(step: Step, num_bytes: NDArray[np.int64], crosses: NDArray[np.bool_], topology: Topology) -> NDArray[np.float64]:
+    """How long the bytes of each transfer take, on the busiest port or network card that it passes."""
+    beta_s = np.where(crosses, topology.across.beta_s_per_byte, topology.inside.beta_s_per_byte) * num_bytes
+    worst = np.zeros(len(step))
     for end in (step.src, step.dst):
-        worst = max(worst, _busiest(np.bincount(end, alpha), np.bincount(end, beta)))
-        if topology.shared and crosses.any():  # latencies of messages on one card overlap, their bytes don't
-            card = end[crosses] // topology.ranks_per_host
-            worst = max(worst, _busiest(np.bincount(card) > 0, np.bincount(card, beta[crosses]), topology.across.alpha_s))
-    return worst[1], worst[2]
-
-
-def _busiest(messages: NDArray[Any], transfers: NDArray[Any], alpha_s: float = 1.0) -> tuple[float, float, float]:
-    """Seconds, latency and transfer time of the port or card that is through last."""
-    latencies = messages * alpha_s
-    last = int(np.argmax(latencies + transfers))
-    return float(latencies[last] + transfers[last]), float(latencies[last]), float(transfers[last])
+        worst = np.maximum(worst, np.bincount(end, beta_s)[end])
+        if topology.shared and crosses.any():
+            card = end // topology.ranks_per_host
+            worst = np.maximum(worst, np.where(crosses, np.bincount(card, beta_s * crosses)[card], 0.0))
+    return np.asarray(worst)
 
 
 def traffic(schedule: Schedule, num_elements: int, itemsize: int = 4) -> NDArray[np.int64]:

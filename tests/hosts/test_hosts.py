@@ -40,7 +40,8 @@ def test_what_tc_is_told() -> None:
     assert Shape("200mbit").commands("eth0") == [
         "qdisc add dev eth0 root tbf rate 200mbit burst 256kb latency 400ms".split(),
     ]
-    both = Shape("1gbit", "2ms").commands("eth0")
+    assert [len(Shape("1gbit", "2ms").commands("port0"))] == [1]
+    both = Shape("1gbit", "2ms").commands("eth0", delayed=True)
     assert [command[4:8] for command in both] == [["root", "handle", "1:", "netem"], ["parent", "1:", "tbf", "rate"]]
 
 
@@ -82,6 +83,43 @@ def test_the_rate_holds_and_the_machines_own_network_is_untouched() -> None:
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+ECHO = """
+import socket
+server = socket.create_server(("10.77.0.2", 5000))
+print("ready", flush=True)
+peer, _ = server.accept()
+while data := peer.recv(1):
+    peer.sendall(data)
+"""
+PING = """
+import socket, statistics, time
+peer = socket.create_connection(("10.77.0.2", 5000))
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+times = []
+for _ in range(15):
+    began = time.monotonic()
+    peer.sendall(b"x")
+    peer.recv(1)
+    times.append(time.monotonic() - began)
+print(statistics.median(times) * 1e3)
+"""
+
+
+@pytest.mark.skipif(bool(spaces.why_not(Shape("", "2ms"))), reason="links can't be delayed here")
+@pytest.mark.parametrize("rate", ["", "100mbit"])
+def test_a_delay_is_from_host_to_host(rate: str) -> None:
+    with Hosts(2, Shape(rate, "5ms")) as hosts:
+        answers = subprocess.Popen(hosts.command(1, sys.executable, "-c", ECHO), stdout=subprocess.PIPE, text=True)
+        assert answers.stdout is not None
+        assert answers.stdout.readline() == "ready\n"
+        asked = subprocess.run(
+            hosts.command(0, sys.executable, "-c", PING), capture_output=True, text=True, check=True, timeout=30
+        )
+        with answers:
+            answers.communicate(timeout=30)
+    assert 10 < float(asked.stdout) < 14  # there and back
+
+
 @needs_hosts
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_however_up_ends(number: signal.Signals) -> None:
@@ -121,7 +159,9 @@ def links() -> str:
 
 @needs_hosts
 def test_a_failure_on_the_way_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Shape, "commands", lambda shape, device: [["qdisc", "add", "dev", "nowhere", "root", "tbf"]])
+    monkeypatch.setattr(
+        Shape, "commands", lambda shape, device, delayed=False: [["qdisc", "add", "dev", "nowhere", "root", "tbf"]]
+    )
     before = set(psutil.Process().children())
     began = time.monotonic()
     with pytest.raises(LabkitError, match="failed"):

@@ -1,0 +1,86 @@
+"""Several hosts, measured: on this machine where it may make some, else as another machine recorded it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from ..driver.world import World
+    from ..schedule.hosts import HostsReport
+
+RECORDING = Path(__file__).with_name("recordings") / "two-hosts.json"
+RATE = "200mbit"
+SIZES = "4K:4M:4"
+COMPARED = (4 << 10, 256 << 10, 2 << 20)
+
+
+def measure(
+    ranks: int = 4,
+    hosts: int = 2,
+    *,
+    rate: str = RATE,
+    delay: str = "",
+    sizes: Sequence[int] | str = SIZES,
+    compared: Sequence[int] = COMPARED,
+    rounds: int = 5,
+    on_progress: Callable[[str], None] | None = None,
+) -> HostsReport:
+    """Start a world on hosts, sweep inside one and across them, hold two levels against one, and stop the world.
+
+    Where hosts can't be made, the report is a recording, and its `reason` says why. UsageError while a world runs.
+    """
+    from ..driver.current import HOLDER
+    from ..driver.spaces import Shape, why_not
+    from ..driver.start import start
+
+    if HOLDER.world is not None:
+        raise UsageError("a world is running, and hosts need one of their own", hint="world.stop() first")
+    reason = why_not(Shape(rate, delay))
+    if reason:
+        return dataclasses.replace(recorded(), reason=reason)
+    say = on_progress or (lambda text: None)
+    with start(ranks, "gloo", hosts=hosts, rate=rate, delay=delay, on_progress=say) as world:
+        return report(world, rate=rate, delay=delay, sizes=sizes, compared=compared, rounds=rounds, say=say)
+
+
+def report(
+    world: World,
+    *,
+    rate: str = "",
+    delay: str = "",
+    sizes: Sequence[int] | str = SIZES,
+    compared: Sequence[int] = COMPARED,
+    rounds: int = 5,
+    say: Callable[[str], None] = lambda text: None,
+) -> HostsReport:
+    """The same on a world that is on hosts already, block by block and as many ranks on each."""
+    from ..schedule.hosts import FLAT, LEVELS, HostsReport
+
+    places = world.hosts
+    num_hosts = len(set(places))
+    local = len(places) // max(1, num_hosts)
+    if num_hosts < 2 or local < 2 or places != tuple(rank // local for rank in range(world.world_size)):
+        raise UsageError(
+            "the same number of ranks, two or more, must be on each of two hosts or more",
+            hint="labkit.start(4, hosts=2) makes such a world",
+        )
+    say("measuring inside a host")
+    inside = world.sweep(sizes, ranks=range(local), rounds=rounds)
+    say("measuring across hosts")
+    across = world.sweep(sizes, ranks=range(0, world.world_size, local), rounds=rounds)
+    say("one level against two")
+    comparisons = tuple(world.compare([FLAT, LEVELS], num_bytes=size, rounds=rounds) for size in compared)
+    return HostsReport(num_hosts, local, rate, delay, inside, across, comparisons)
+
+
+def recorded() -> HostsReport:
+    """Two hosts of two ranks, as measured on another machine; its `source` says which."""
+    from ..schedule.recording import load_record
+
+    found: HostsReport = load_record(RECORDING)
+    return found

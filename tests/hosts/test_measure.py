@@ -1,0 +1,60 @@
+"""Hosts measured live, and the recording where they are not allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from labkit.driver import spaces
+from labkit.driver.start import start
+from labkit.errors import UsageError
+from labkit.hosts import measure, recorded, report
+from labkit.hosts.measure import RATE
+
+reason = spaces.why_not()
+needs_hosts = pytest.mark.skipif(bool(reason), reason=reason or "hosts can be made")
+
+
+def test_where_hosts_are_not_allowed_there_is_a_recording_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spaces, "NEEDED", ("labkit-has-no-such-tool",))
+    found = measure()
+    assert found.reason == "labkit-has-no-such-tool is not installed (iproute2 and util-linux have them)"
+    assert found.source is not None
+    assert "not run here" in str(found)
+
+
+def test_the_recording_is_whole() -> None:
+    found = recorded()
+    assert (found.num_hosts, found.ranks_per_host, found.rate) == (2, 2, RATE)
+    assert 1 << 20 in found.sizes
+    assert found.slower(1 << 20) > 5
+    assert found.gain(found.comparisons[-1]) > 1.2
+    assert "/" not in str(found.source).replace("GB/s", "")  # no machine's paths or names
+
+
+@needs_hosts
+def test_a_delay_that_can_not_be_made_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spaces, "TUN", "/nowhere/tun")
+    monkeypatch.setattr(spaces, "has_netem", lambda: False)
+    assert "no netem, and /nowhere/tun is closed" in measure(delay="1ms").reason
+    assert spaces.why_not(spaces.Shape("1gbit")) == ""
+
+
+@pytest.mark.gloo
+@needs_hosts
+def test_measured_live() -> None:
+    found = measure(sizes=[4096, 65536, 1 << 20], compared=[1 << 20], rounds=3)
+    assert (found.reason, found.source) == ("", None)
+    assert found.sizes == (4096, 65536, 1 << 20)
+    assert found.slower(1 << 20) > 4
+    assert found.gain(found.comparisons[0]) > 1.15
+    assert 5 < 1e-6 / found.topology.across.beta_s_per_byte * 8 / 20 < 15  # 200 Mbit/s
+
+
+@pytest.mark.gloo
+@needs_hosts
+def test_what_it_needs() -> None:
+    with start(2, "gloo") as world:
+        with pytest.raises(UsageError, match="world is running"):
+            measure()
+        with pytest.raises(UsageError, match="on each of two hosts"):
+            report(world)
