@@ -32,6 +32,10 @@ def add_options(parser: argparse.ArgumentParser, number_of_ranks: Callable[[str]
     parser.add_argument("--op", default="sum", metavar="OP")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="measured rounds a size (default: 7)")
     parser.add_argument("--warmups", type=int, default=2, metavar="N", help="rounds before that (default: 2)")
+    parser.add_argument("--members", default="", metavar="RANKS", help="only these take part: 0,2 (default: all)")
+    parser.add_argument("--hosts", default="0", metavar="N", help="ranks on N hosts of this machine, or those that are up")
+    parser.add_argument("--rate", default="", metavar="RATE", help="of each host's link: 1gbit, 200mbit")
+    parser.add_argument("--delay", default="", metavar="TIME", help="from a host to another, one way: 2ms")
     parser.add_argument("--beside", type=Path, metavar="FILE", help="lay a result of nccl-tests, OSU MPI or labkit's CSV beside")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON document instead of the table")
@@ -44,12 +48,13 @@ def run(options: argparse.Namespace) -> int:
     _check(options, text)
     from .driver.start import start
 
-    world = start(options.ranks, options.backend)
+    hosts = int(options.hosts) if options.hosts.isdecimal() else options.hosts
+    world = start(options.ranks, options.backend, hosts=hosts, rate=options.rate, delay=options.delay)
     try:
         names = options.collectives.split(",")
         found = world.sweep(
             options.sizes, names, dtype=options.dtype, op=options.op, rounds=options.rounds, warmups=options.warmups,
-            on_progress=_progress if sys.stderr.isatty() else None,
+            ranks=_members(options.members), on_progress=_progress if sys.stderr.isatty() else None,
         )  # fmt: skip
     finally:
         world.stop()
@@ -92,11 +97,19 @@ def _check(options: argparse.Namespace, text: str | None) -> None:
     from .schedule.sweeps import LIBRARY_MODELS, parse_sizes
 
     parse_sizes(options.sizes)
+    _members(options.members)
     for name in options.collectives.split(","):
         if name not in LIBRARY_MODELS and name not in ALGORITHMS:
             raise unknown("collective or algorithm", name, [*LIBRARY_MODELS, *ALGORITHMS])
     if text is not None:
         _beside(text, options.ranks or 1)
+
+
+def _members(text: str) -> list[int] | None:
+    parts = text.split(",") if text else []
+    if not all(part.strip().isdecimal() for part in parts):
+        raise UsageError(f"{text!r} are no ranks", hint="give numbers, for example --members 0,2")
+    return [int(part) for part in parts] or None
 
 
 def _read(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from labkit import cli
 from labkit.driver import spaces
 from labkit.driver.start import start
 from labkit.errors import UsageError
@@ -58,3 +59,17 @@ def test_what_it_needs() -> None:
             measure()
         with pytest.raises(UsageError, match="on each of two hosts"):
             report(world)
+
+
+@pytest.mark.gloo
+@needs_hosts
+def test_the_command_sweeps_on_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = "bench --ranks 4 --hosts 2 --rate 200mbit --members 0,2 --sizes 1M --rounds 3 --csv"
+    assert cli.main(asked.split()) == 0
+    assert "all_reduce,all_reduce,2,1048576" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("options", "says"), [("--members a", "are no ranks"), ("--hosts two", "makes no sense")])
+def test_what_the_command_refuses(options: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", *options.split()]) == 2
+    assert says in capsys.readouterr().err
