@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import psutil
@@ -91,3 +93,28 @@ def test_hosts_that_went_down_are_told_of() -> None:
 
 def links() -> str:
     return subprocess.run(["ip", "-brief", "link"], capture_output=True, text=True, check=True).stdout
+
+
+KERNEL = """
+import sys, time
+from labkit.driver.start import start
+world = start(2, "gloo", hosts=2, rate="100mbit", delay=sys.argv[1])
+print("up", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("delay", ["", "1ms"])
+def test_nothing_is_left_of_a_kernel_that_was_killed(number: signal.Signals, delay: str) -> None:
+    if delay and spaces.why_not(spaces.Shape("", delay)):
+        pytest.skip("links can't be delayed here")
+    kernel = subprocess.Popen([sys.executable, "-c", KERNEL, delay], stdout=subprocess.PIPE, text=True)
+    with kernel:
+        assert kernel.stdout is not None
+        assert kernel.stdout.readline() == "up\n"
+        started = psutil.Process(kernel.pid).children(recursive=True)
+        assert len(started) >= 7 + bool(delay)  # fork server, controller, store, two ranks, three holders
+        kernel.send_signal(number)
+        kernel.wait(10)
+    assert psutil.wait_procs(started, timeout=10)[1] == []
