@@ -52,7 +52,7 @@ class LabkitError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
-_YOURS = "put them in place of the line that raises this, and run the cell again"
+_YOURS = "write them in place of `raise labkit.errors.YourTurn`"
 
 
 def _rebuild(kind: type[LabkitError], what: str, hint: str, facts: dict[str, Any]) -> LabkitError:
@@ -78,7 +78,7 @@ class WorldMismatch(UsageError):
 class YourTurn(LabkitError):
     """A part of a lab that is left to you; it stands where your lines belong."""
 
-    def __init__(self, what: str = "these lines are yours to write", *, hint: str = _YOURS, **facts: Any) -> None:
+    def __init__(self, what: str = "your lines are missing here", *, hint: str = _YOURS, **facts: Any) -> None:
         super().__init__(what, hint=hint, **facts)
 
 

@@ -31,7 +31,7 @@ def test_the_stub_is_one_line_in_the_code_and_one_on_the_screen() -> None:
     with pytest.raises(YourTurn) as caught:
         exec(STUB, {"labkit": labkit})
     (line,) = caught.value._render_traceback_()
-    assert line.startswith("YourTurn: these lines are yours to write; put them in place of")
+    assert line.startswith("YourTurn: your lines are missing here; write them in place of `raise labkit.errors.YourTurn`")
 
 
 def test_the_stub_is_indented_like_the_mark() -> None:

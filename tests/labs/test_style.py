@@ -91,12 +91,14 @@ def test_the_index_lists_every_lab_with_its_minutes() -> None:
     index = json.loads((LABS / "index.ipynb").read_text())
     text = "\n".join(source_of(cell) for cell in index["cells"])
     assert all(cell["cell_type"] == "markdown" for cell in index["cells"])
-    rows = dict(re.findall(r"^\| \[([^]]+)\]\(([^)]+)\) \|", text, flags=re.M))
+    rows = {
+        title: (number, name) for number, title, name in re.findall(r"^\| (\d\d) \| \[([^]]+)\]\(([^)]+)\) \|", text, flags=re.M)
+    }
     assert len(rows) == len(PATHS)
     for path in PATHS:
         manifest = json.loads(path.read_text())["metadata"]["labkit"]
-        assert rows[manifest["title"]] == path.name
-        assert re.search(rf"^\| \[{re.escape(manifest['title'])}\].*\| {manifest['minutes']} \|$", text, flags=re.M)
+        assert rows[manifest["title"]] == (path.name[:2], path.name)
+        assert re.search(rf"\| \[{re.escape(manifest['title'])}\].*\| {manifest['minutes']} \|$", text, flags=re.M)
 
 
 def lab(*cells: dict[str, Any], **metadata: Any) -> dict[str, Any]:
