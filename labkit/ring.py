@@ -19,18 +19,19 @@ from .wire import Call, CallSite
 
 SLOTS = 256
 _HEADER = struct.Struct("<8sIIIIiddIIII")  # magic pid rank generation cell activity cell_s beat_s next index fired strings_end
-# state seq op group members shape dtype root reduce bytes async file line function cell pad issued returned index
-_BODY = struct.Struct("<IIIIIIIiIQIIIIIIddQ")
+# state seq op group members shape dtype root reduce bytes async file line function cell algorithm issued returned
+# step move turn index
+_BODY = struct.Struct("<IIIIIIIiIQIIIIIIddIIIQ")
 _RETURNED_AT = 8 + struct.calcsize("<IIIIIIIiIQIIIIIId")
 _INDEX, _STATE, _TIME, _BEAT = (struct.Struct(form) for form in ("<Q", "<I", "<d", "<dI"))
 _BEAT_AT = struct.calcsize("<8sIIIIid")
-_MAGIC = b"LABKIT1\0"
+_MAGIC = b"LABKIT2\0"
 _RING_AT = 128
 _SLOT_BYTES = 128
 _STRINGS_AT = _RING_AT + SLOTS * _SLOT_BYTES
 _STRINGS_BYTES = 96 * 1024
 FILE_BYTES = _STRINGS_AT + _STRINGS_BYTES
-_STATES = ("issued", "done", "failed", "refused", "invalid")
+_STATES = ("issued", "done", "failed", "refused", "invalid", "begun")
 ACTIVITIES = ("idle", "cell")
 
 
@@ -86,6 +87,12 @@ class RingWriter:
         _BEAT.pack_into(self._map, _BEAT_AT, call.issued_s, self._count)
         return slot
 
+    def issue_begun(self, slot: int, call: Call) -> None:
+        """A call whose line said "begun" is issued now, as it has become."""
+        self._write(slot, call)
+        self.beat_s = call.issued_s
+        _TIME.pack_into(self._map, _BEAT_AT, call.issued_s)
+
     def clear(self) -> None:
         """Forget all calls: a new generation counts from 1 again."""
         for slot in range(SLOTS):
@@ -114,8 +121,8 @@ class RingWriter:
             self._intern(call.group), members, text, self._intern(call.dtype), call.root,
             self._intern(call.reduce_op), call.num_bytes, int(call.async_op),
             self._intern(site.file) if site else 0, site.line if site else 0,
-            self._intern(site.function) if site else 0, call.cell, 0, call.issued_s, call.returned_s,
-            call.index,
+            self._intern(site.function) if site else 0, call.cell, self._intern(call.algorithm), call.issued_s,
+            call.returned_s, call.step, call.move, call.turn, call.index,
         )  # fmt: skip
         _INDEX.pack_into(self._map, at, call.index)
 
@@ -208,7 +215,7 @@ def _index(data: bytes, slot: int) -> int:
 def _read_slot(data: bytes, slot: int) -> Call | None:
     at, index = _RING_AT + slot * _SLOT_BYTES, _index(data, slot)
     (state, seq, op, group, members, shape, dtype, root, reduce_op, num_bytes, async_op, file, line,
-     function, cell, _, issued_s, returned_s, again) = _BODY.unpack_from(data, at + 8)  # fmt: skip
+     function, cell, algorithm, issued_s, returned_s, step, move, turn, again) = _BODY.unpack_from(data, at + 8)  # fmt: skip
     if again != index or state >= len(_STATES):
         return None
     ranks, sizes = _text(data, members), _text(data, shape)
@@ -219,5 +226,6 @@ def _read_slot(data: bytes, slot: int) -> Call | None:
         dtype=_text(data, dtype), num_bytes=num_bytes, reduce_op=_text(data, reduce_op), root=root,
         async_op=bool(async_op),
         site=CallSite(_text(data, file), line, _text(data, function)) if file else None,
-        cell=cell, state=_STATES[state], issued_s=issued_s, returned_s=returned_s,
+        cell=cell, state=_STATES[state], issued_s=issued_s, returned_s=returned_s, algorithm=_text(data, algorithm),
+        step=step, move=move, turn=turn,
     )  # fmt: skip

@@ -50,10 +50,10 @@ class Frame:
 class Call:
     """One collective or point-to-point operation as a rank issued it.
 
-    `seq` counts the calls of one group from 1 within a generation (point-to-point calls have 0: only
-    two ranks take part). `state` is "issued", "done", "failed" (its wait ended without it), "refused" (by the contract) or
-    "invalid" (torch turned it down before it waited for anyone).
-    Times are seconds of the machine's monotonic clock, one clock for all ranks of a host.
+    `seq` counts the calls of one group from 1 within a generation (point-to-point calls have 0: only two ranks take part).
+    `state` is "begun" (made, and not issued yet), "issued", "done", "failed" (its wait ended without it), "refused" (by the
+    contract) or "invalid" (torch turned it down before it waited for anyone). Times are seconds of the machine's monotonic
+    clock, one clock for all ranks of a host. A move of a schedule has its `algorithm`, `step`, number `move` and request `turn`.
     """
 
     index: int
@@ -72,6 +72,10 @@ class Call:
     state: str = "issued"
     issued_s: float = 0.0
     returned_s: float = 0.0
+    algorithm: str = ""
+    step: int = 0
+    move: int = 0
+    turn: int = 0
 
     @property
     def p2p(self) -> bool:

@@ -40,6 +40,10 @@ calls = st.builds(
     site=sites,
     cell=counts,
     issued_s=seconds,
+    algorithm=st.sampled_from(["", "ring"]),
+    step=counts,
+    move=counts,
+    turn=counts,
 )
 
 
@@ -86,6 +90,13 @@ class BeaconAgainstModel(RuleBasedStateMachine):
         at = data.draw(st.integers(0, len(self.model) - 1))
         self.writer.finish(self.slots[at], at + 1, state, now_s)
         self.model[at] = dataclasses.replace(self.model[at], state=state, returned_s=now_s)
+
+    @rule(begun=calls, call=calls)
+    def begin_and_issue(self, begun: Call, call: Call) -> None:
+        self.issue(dataclasses.replace(begun, state="begun"))
+        call = dataclasses.replace(call, index=len(self.model))
+        self.writer.issue_begun(self.slots[-1], call)
+        self.model[-1] = call
 
     @rule(cell=counts, activity=st.sampled_from(ring.ACTIVITIES), started_s=seconds, generation=st.integers(0, 1000))
     def say(self, cell: int, activity: str, started_s: float, generation: int) -> None:

@@ -16,6 +16,7 @@ from ..wire import Call, Evidence, RankView
 from .cause import find_cause
 from .layout import Alignment, Track, Wait
 from .mismatch import first_disagreement, first_misstep
+from .moves import newest_run
 from .standing import Place, current_calls, live_wait, place
 
 
@@ -23,9 +24,11 @@ def align(evidence: Evidence) -> Alignment:
     """Lay the ranks' calls side by side and find what is wrong, if anything is."""
     views = {view.rank: view for view in evidence.ranks}
     calls = {rank: current_calls(view, evidence.generation) for rank, view in views.items()}
+    algorithm, moves = newest_run(evidence, calls)
+    calls = moves or calls
     focus = _focus(evidence, views, calls)
     places = _late_is_not_waiting({rank: place(view, calls[rank], evidence, focus) for rank, view in views.items()})
-    world = Alignment(evidence, focus, views, calls, places, _tracks(evidence, calls, focus))
+    world = Alignment(evidence, focus, views, calls, places, _tracks(evidence, calls, focus), algorithm=algorithm)
     world = replace(world, waits=_waits(world))
     return _judged(world)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from ..wire import Call
 from .compare import SAME_LINE, by_majority, is_tie, site_key
 from .layout import STALL_S, Alignment, Cause, Track
+from .moves import LATE_S, LATE_TIMES, late, odd_ops, slip
 from .reading import in_loop
-
-LATE_S = 0.5
-LATE_TIMES = 4.0
 
 _Found = tuple[Cause, tuple[int, ...], tuple[int, ...]]
 _NOTHING: _Found = ("", (), ())
@@ -18,6 +16,9 @@ def find_cause(world: Alignment) -> _Found:
     """Why those who wait will wait for good; all who could be named by one standing, the surest standing first."""
     waits = world.waits
     everyone = tuple(waits)
+    slipped = slip(world)
+    if slipped is not None and (world.stalled(everyone) or not waits):
+        return "slip", (slipped.rank,), everyone
     missing = {rank for wait in waits.values() for rank in wait.absent}
     blockers = missing - set(waits)
     if any(world.standing(rank) in ("dead", "stopped") for rank in missing):
@@ -51,6 +52,9 @@ def _quiet_s(world: Alignment, rank: int) -> float:
 
 
 def _left(world: Alignment, gone: tuple[int, ...]) -> _Found:
+    if world.algorithm:
+        begun = tuple(rank for rank in gone if world.calls[rank] and world.calls[rank][-1].state == "begun")
+        return ("left", begun or gone, tuple(world.waits)) if world.stalled(tuple(world.waits)) else _NOTHING
     left_by = [wait for wait in world.waits.values() if set(wait.absent) & set(gone)]
     knot = tuple(wait.rank for wait in left_by if not wait.call.p2p)
     if not knot:
@@ -114,8 +118,13 @@ def _refused(world: Alignment) -> _Found:
 
 
 def _slow(world: Alignment) -> _Found:
-    late = lateness(world) if world.over else None
-    return ("slow", (late[0],), ()) if late else _NOTHING
+    if world.algorithm:
+        ops, waited_for = odd_ops(world), late(world) if world.over else None
+        if ops is not None:
+            return "ops", tuple(sorted(rank for side in ops.sides[1:] for rank in side)), ()
+        return ("slow", (waited_for.rank,), ()) if waited_for is not None else _NOTHING
+    late_one = lateness(world) if world.over else None
+    return ("slow", (late_one[0],), ()) if late_one else _NOTHING
 
 
 def lateness(world: Alignment) -> tuple[int, Track, int] | None:

@@ -12,7 +12,7 @@ from .standing import Place, Standing
 
 STALL_S = 0.3  # who has not come for less is on the way
 
-Cause = Literal["", "raised", "unasked", "left", "extra", "p2p", "python", "crossing", "twins", "refused", "slow"]
+Cause = Literal["", "raised", "unasked", "left", "extra", "p2p", "python", "crossing", "twins", "refused", "slow", "slip", "ops"]
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class Alignment:
     cause: Cause = ""
     ranks: tuple[int, ...] = ()  # those the cause is about
     knot: tuple[int, ...] = ()  # those that wait because of it
+    algorithm: str = ""  # of the schedule that is run; `calls` are then its moves
 
     def standing(self, rank: int) -> Standing:
         return self.places[rank].standing

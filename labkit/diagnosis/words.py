@@ -32,8 +32,50 @@ def spot(site: CallSite | None) -> str:
 
 
 def placed(call: Call) -> str:
-    """A call with its place: "all_reduce #5 (cell 7, line 2)"."""
-    return named(call) + spot(call.site)
+    """A call with its place: "all_reduce #5 (cell 7, line 2)", "recv from rank 1 (step 2 of ring)"."""
+    return named(call) + (f" ({step_of(call)})" if call.algorithm else spot(call.site))
+
+
+def step_of(call: Call) -> str:
+    """A move's place in its schedule.
+
+    >>> step_of(Call(1, 0, "recv", algorithm="ring", step=2))
+    'step 2 of ring'
+    """
+    return f"step {call.step} of {call.algorithm}"
+
+
+def at_step(world: Alignment, rank: int) -> str:
+    """Where in the schedule a rank is, with a space before it: " in step 2 of ring"; "" where no schedule is run."""
+    if not world.algorithm:
+        return ""
+    calls = world.calls[rank]
+    if not calls:
+        return f" before its first step of {world.algorithm}"
+    return f" {'after' if calls[-1].state == 'done' else 'in'} {step_of(calls[-1])}"
+
+
+def held_up(world: Alignment, culprits: Iterable[int]) -> str:
+    """Who waits in a schedule, for a clause after a semicolon; "" if nobody does."""
+    culprits = set(culprits)
+    others = [wait for rank, wait in world.waits.items() if rank not in culprits]
+    first = [wait for wait in others if wait.call.root in culprits]
+    rest = tuple(wait.rank for wait in others if wait not in first)
+    live = any(wait.live for wait in others)
+    said = []
+    one = len(culprits) == 1
+    kinds = ((False, "for its message" if one else "for their messages"), (True, f"to send to {'it' if one else 'them'}"))
+    for sends, what in kinds:
+        ranks = tuple(wait.rank for wait in first if ("send" in wait.call.op) is sends)
+        if ranks:
+            verb = do(ranks, "waits", "wait") if live else f"{join_ranks(ranks)} waited"
+            steps = {wait.call.step for wait in first if wait.rank in ranks}
+            where = f" in step {steps.pop()}" if len(steps) == 1 else ""
+            said.append(f"{verb} {what}{where}")
+    if rest:
+        verb = do(rest, "waits", "wait") if live else f"{join_ranks(rest)} waited"
+        said.append(f"{verb} in turn" if first else f"{verb} too")
+    return ", and ".join(said)
 
 
 def sized(call: Call) -> str:

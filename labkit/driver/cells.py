@@ -44,6 +44,7 @@ class Watch:
     looked_s: float = float("-inf")
     confirmed: str = ""
     notice: Callable[[Diagnosis], None] | None = None
+    may_resolve: frozenset[str] = MAY_RESOLVE
 
     def __post_init__(self) -> None:
         self.clock: Clock = getattr(self.beats, "clock", None) or Clock()
@@ -63,7 +64,7 @@ class Watch:
         self.looked_s = now_s
         diagnosis = self.look()
         verdict = diagnosis.verdict
-        if verdict is None or verdict.code in MAY_RESOLVE:
+        if verdict is None or verdict.code in self.may_resolve:
             self.confirmed = ""
             if verdict is not None and self.notice is not None:
                 self.notice(diagnosis)

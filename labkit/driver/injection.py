@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..faults import Fault
+from ..faults import Expectation, Fault
 from ..wire import CellResult, Injection
 
 if TYPE_CHECKING:
@@ -15,37 +15,41 @@ class ActiveInjection:
     """What `world.inject` returns: armed already; as a context manager, taken out at the end of the block."""
 
     def __init__(self, world: World, fault: Fault, rank: int, params: dict[str, Any], fired_before: int) -> None:
-        self._world, self._fault, self._rank, self._params = world, fault, rank, params
+        self._world, self.fault, self.rank, self.params = world, fault, rank, params
         self._fired_before = fired_before
         self._expectation = fault.expect[world.mode]  # what was declared for the mode it was armed in
         self._fired = 0
         self._verdict = ""
-        self._active = True
+        self.active = True
 
     @property
     def record(self) -> Injection:
         """The injection as it stands: how often it has fired, and which verdict named it."""
         return Injection(
-            fault=self._fault.name, rank=self._rank, title=self._fault.title, params=self._params, fired=self._count(),
-            expected=self._expectation.codes, ending=self._expectation.ending, verdict=self._verdict, active=self._active,
+            fault=self.fault.name, rank=self.rank, title=self.fault.title, params=self.params, fired=self._count(),
+            expected=self._expectation.codes, ending=self._expectation.ending, verdict=self._verdict, active=self.active,
         )  # fmt: skip
 
     def _count(self) -> int:
-        if self._active:
-            self._fired = max(self._fired, self._world._fired(self._rank) - self._fired_before)
+        if self.active:
+            self._fired = max(self._fired, self._world._fired(self.rank) - self._fired_before)
         return self._fired
+
+    def expect(self, expectation: Expectation) -> None:
+        """It struck where something else is to be seen than in a cell."""
+        self._expectation = expectation
 
     def observe(self, result: CellResult) -> None:
         """A cell has ended: note whether the fault fired in it and what was said of it."""
-        if self._active and self._count() and not self._verdict and result.diagnosis and result.diagnosis.verdict:
+        if self.active and self._count() and not self._verdict and result.diagnosis and result.diagnosis.verdict:
             self._verdict = result.diagnosis.verdict.code
 
     def remove(self) -> None:
         """Take the fault out, if the rank can take a request."""
-        if self._active:
+        if self.active:
             self._count()
-            self._active = False
-            self._world._disarm(self._rank)
+            self.active = False
+            self._world._disarm(self.rank)
 
     def __enter__(self) -> ActiveInjection:
         return self

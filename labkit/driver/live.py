@@ -96,7 +96,7 @@ class Reader:
         data = os.pread(fd, _SLOT_BYTES, _RING_AT + slot * _SLOT_BYTES)
         (index,) = struct.unpack_from("<Q", data)
         body = _BODY.unpack_from(data, 8)
-        state, seq, op, is_async, file, line, function, issued_s, again = (body[i] for i in (0, 1, 2, 10, 11, 12, 13, 16, 18))
+        state, seq, op, is_async, file, line, function, issued_s, again = (body[i] for i in (0, 1, 2, 10, 11, 12, 13, 16, -1))
         if index == 0 or again != index or state >= len(_STATES):
             return None  # it is being written
         site = CallSite(self._text(fd, pid, file), line, self._text(fd, pid, function)) if file else None

@@ -17,12 +17,14 @@ from ..schedule.records import ITEM_BYTES, Comparison, RankRun, ScheduleRun, Tim
 from ..units import is_whole
 from ..wire import CellResult, Diagnosis, Outcome
 from . import cells
+from .armed import Armed, refuse_armed
 from .checks import check_deadline, raise_first
 
 if TYPE_CHECKING:
     from .world import World
 
 LIBRARY = "library"
+LATE_S = 0.5  # a run that took no longer has nobody who came late
 RUN_S = 60.0  # patience with a run, unless the caller says otherwise
 _CALLERS = ("UsageError", "UnknownName")
 
@@ -45,7 +47,8 @@ def run_schedule(
     The tensor is made on the ranks (`numel` elements; the total, for all-gather and reduce-scatter), or is the ranks'
     variable `tensor`, which stays as it is; `into` names a variable for the result. With `trace` the steps run one
     after the other and each is timed; without, they overlap as far as they can. What goes wrong on the ranks is told
-    by the record's diagnosis, as for a cell.
+    by the record's diagnosis, as for a cell. A fault that is armed strikes one of its rank's moves (number `at`, from 1), which
+    then run one after the other on all ranks; the record's notes say whether it did.
     """
     schedule = _schedule(world, algorithm, params)
     name = check_op(op, dtype)
@@ -56,11 +59,28 @@ def run_schedule(
     problems = check_programs(made)
     if problems:
         raise UsageError(f"{schedule.name} can't run: {problems[0].sentence}", hint="change the steps that it names")
-    shared = {"op": name, "dtype": dtype, "numel": size, "tensor": tensor, "into": into, "trace": bool(trace)}
+    limit, armed = check_deadline(max(world.deadline_s, RUN_S) if deadline_s is None else deadline_s), Armed.now(world)
+    shared = {
+        "op": name, "dtype": dtype, "numel": size, "tensor": tensor, "into": into, "cell": world.cell,
+        "trace": bool(trace) or armed.strikes,
+    }  # fmt: skip
     payloads = [{"program": dumps(program), **shared} for program in made]
-    outcomes, diagnosis = ask(world, "schedule", payloads, deadline_s)
+    outcomes, diagnosis = ask(world, "schedule", payloads, limit, armed.may_resolve(limit))
     run = _run_record(schedule, outcomes, diagnosis, op=name, size=size, dtype=dtype, traced=trace)
-    return replace(run, backend=world.backend)
+    if diagnosis is None and (armed.strikes or not run.ended or run.seconds >= LATE_S):
+        run = replace(run, diagnosis=_after(world, outcomes))
+    notes = armed.told([len(program.moves(run.num_elements)) for program in made], schedule.name)
+    return replace(run, backend=world.backend, notes=notes)
+
+
+def _after(world: World, outcomes: tuple[Outcome, ...]) -> Diagnosis | None:
+    """What is to be said of a run that ended: of its own moves alone, without asking the ranks."""
+    found = world._judge(world._cluster.feed.look(world._evidence(), ask=False, sources=world._source))
+    moves = [call for view in found.evidence.ranks for call in view.calls if call.turn == world._turn]
+    if found.healthy or not moves:
+        return None
+    world._note(CellResult(world.cell, outcomes, found, None, 0.0, world.world_size))
+    return found
 
 
 def compare(
@@ -74,6 +94,7 @@ def compare(
     deadline_s: float | None = None,
 ) -> Comparison:
     """All-reduce schedules and the library's all-reduce, in turn in one run; medians and spread."""
+    refuse_armed(world, "a comparison")
     schedules = [_schedule(world, each, {}) for each in ([algorithms] if isinstance(algorithms, str) else algorithms)]
     others = sorted({each.collective for each in schedules} - {"all_reduce"})
     if others:
@@ -104,7 +125,11 @@ def spans(by_rank: Sequence[Sequence[Sequence[float]]]) -> tuple[float, ...]:
 
 
 def ask(
-    world: World, op: str, payloads: Sequence[dict[str, Any]], deadline_s: float | None
+    world: World,
+    op: str,
+    payloads: Sequence[dict[str, Any]],
+    deadline_s: float | None,
+    may_resolve: frozenset[str] = cells.MAY_RESOLVE,
 ) -> tuple[tuple[Outcome, ...], Diagnosis | None]:
     """One request to every rank, each with its own payload; watched like a cell, so that a hang is explained.
 
@@ -116,7 +141,7 @@ def ask(
     world._turn += 1
     look = _news(world)
     pendings = [world._send(rank, op, payloads[rank]) for rank in targets]
-    watch = cells.Watch(world._cluster.feed.beats, look, limit)
+    watch = cells.Watch(world._cluster.feed.beats, look, limit, may_resolve=may_resolve)
     try:
         diagnosis = cells.run(pendings, watch)
     except KeyboardInterrupt:
@@ -135,8 +160,11 @@ def ask(
 
 
 def _news(world: World) -> Callable[[], Diagnosis]:
-    """`world.diagnose`, less what it says already: a cell that ended badly is not this request's fault."""
-    known = {verdict.sentence for verdict in world.diagnose().verdicts}
+    """`world.diagnose`, less what it says already: a cell that ended badly is not this request's fault.
+
+    But a rank that is gone or stopped by now is: it was there when the request was checked.
+    """
+    known = {verdict.sentence for verdict in world.diagnose().verdicts if verdict.code not in ("LK001", "LK002")}
 
     def look() -> Diagnosis:
         found = world.diagnose()
@@ -195,7 +223,7 @@ def levels(world: World, algorithm: str, params: dict[str, Any]) -> dict[str, An
 def _run_record(
     schedule: Schedule, outcomes: Sequence[Outcome], diagnosis: Diagnosis | None, *, op: str, size: int, dtype: str, traced: bool
 ) -> ScheduleRun:
-    values = {outcome.rank: outcome.value for outcome in outcomes if outcome.ok}
+    values = {outcome.rank: outcome.value for outcome in outcomes if outcome.ok and not outcome.value.get("left")}
     for value in values.values():
         dtype, size = value["dtype"], value["numel"]
     item_bytes = ITEM_BYTES[dtype]

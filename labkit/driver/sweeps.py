@@ -13,6 +13,7 @@ from ..schedule.bandwidth import FACTORS
 from ..schedule.records import ITEM_BYTES, Comparison
 from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of, crossing_of, parse_sizes
 from ..units import is_whole
+from .armed import refuse_armed
 from .checks import targets_of
 from .schedules import ask_all, check_op, compare, levels, spans
 
@@ -52,6 +53,7 @@ def sweep(
         if not is_whole(number) or number < low:
             raise UsageError(f"{number!r} rounds make no sense", hint=f"give a whole number from {low}")
     reduce_name = check_op(op, dtype)
+    refuse_armed(world, "a sweep")
     members = targets_of(ranks, world.world_size)
     wanted = [(name, size) for size in parse_sizes(sizes) for name in names]
     points: list[Point] = []

@@ -53,7 +53,12 @@ class Hands(Protocol):
 
 
 class Interceptor:
-    """Lets every call through. A fault overrides what it needs."""
+    """Lets every call through. A fault overrides what it needs.
+
+    `in_schedules`: it is handed the moves of a schedule too, as calls "send", "recv" and "sendrecv" with number `move`.
+    """
+
+    in_schedules = False
 
     def around(self, call: PendingCall, issue: Issue) -> Any:
         """Called instead of issuing `call`; whatever it returns is what the rank's code gets."""

@@ -27,6 +27,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "recv": ("tensor", "src", "group", "tag", "group_src"),
     "isend": ("tensor", "dst", "group", "tag", "group_dst"),
     "irecv": ("tensor", "src", "group", "tag", "group_src"),
+    "sendrecv": ("input_tensor", "output_tensor", "dst", "src"),  # a move of a schedule; torch has no such function
 }
 # the arguments through which data goes in or out; what a fault replaces, it replaces in all of them
 DATA = frozenset(

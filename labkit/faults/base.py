@@ -69,7 +69,7 @@ class Param:
         return value if whole else float(value)
 
 
-AT = Param(1, "which call of the cell the fault waits for, counted from 1", low=1)
+AT = Param(1, "which call of the cell (or move of the schedule) the fault waits for, counted from 1", low=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,8 @@ class Fault:
 
     `teaches` says what it is in real life, how it looks and why; `cure` how to mend the code.
     `demo` is the source of a rank cell: right without the fault, and with it the fault shows.
-    `replaces_rank`: a rank's process may not survive it, so its variables may be lost.
+    `replaces_rank`: a rank's process may not survive it, so its variables may be lost. `in_schedule` is what is seen when
+    it strikes a move of `world.run_schedule`; without it the fault has nothing to do there, and the run says so.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Fault:
     params: Mapping[str, Param] = dataclasses.field(default_factory=dict)
     side: str = "rank"
     replaces_rank: bool = False
+    in_schedule: Expectation | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", {"at": AT, **self.params})
@@ -121,7 +123,9 @@ class Fault:
 
     def arm(self, hands: Hands, **params: Any) -> Interceptor:
         """An interceptor that does the fault's work once; call it in the rank."""
-        return self.make(hands, **self.check(params))
+        made = self.make(hands, **self.check(params))
+        made.in_schedules = self.in_schedule is not None
+        return made
 
 
 FAULTS: Registry[Fault] = Registry("fault", "labkit.faults")

@@ -49,5 +49,6 @@ declare(
         },
         make=BusyPython,
         params={"seconds": Param(3600.0, "how long the loop runs", low=0.01, high=86400)},
+        in_schedule=Expectation("hang", ("LK010",)),
     )
 )

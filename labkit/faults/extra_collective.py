@@ -42,5 +42,6 @@ declare(
             "safe": Expectation("error", ("LK014", "LK009", "LK008")),
         },
         make=ExtraCollective,
+        in_schedule=Expectation("hang", ("LK009",)),
     )
 )

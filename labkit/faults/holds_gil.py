@@ -61,5 +61,6 @@ declare(
         make=HoldsGil,
         params={"seconds": Param(3600.0, "how long the lock is held", low=0.01, high=86400)},
         replaces_rank=True,
+        in_schedule=Expectation("hang", ("LK010",)),
     )
 )

@@ -40,5 +40,6 @@ declare(
         },
         make=Killed,
         replaces_rank=True,
+        in_schedule=Expectation("abort", ("LK001",)),
     )
 )

@@ -42,5 +42,6 @@ declare(
             "safe": Expectation("error", ("LK007", "LK014")),
         },
         make=LeavesEarly,
+        in_schedule=Expectation("hang", ("LK007",)),
     )
 )

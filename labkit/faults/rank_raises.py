@@ -42,5 +42,6 @@ declare(
             "safe": Expectation("error", ("LK003", "LK014")),
         },
         make=RankRaises,
+        in_schedule=Expectation("hang", ("LK003",)),
     )
 )

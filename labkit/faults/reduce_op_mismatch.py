@@ -8,6 +8,7 @@ from ._forms import arguments, changed
 from .base import Expectation, Fault, Hands, Issue, OneShot, Param, PendingCall, declare
 
 _REDUCES = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"})
+_MOVES = frozenset({"recv", "sendrecv"})  # of a schedule: those that add what comes in have an op
 
 
 class ReduceOpMismatch(OneShot):
@@ -18,9 +19,10 @@ class ReduceOpMismatch(OneShot):
         self.to = to
 
     def applies(self, call: PendingCall) -> bool:
-        if call.op not in _REDUCES:
+        given = arguments(call)
+        if call.op not in _REDUCES and not (call.op in _MOVES and "op" in given):
             return False
-        return _name(arguments(call).get("op")) != self.to
+        return _name(given.get("op")) != self.to
 
     def strike(self, call: PendingCall, issue: Issue) -> Any:
         import torch.distributed as dist
@@ -65,5 +67,6 @@ declare(
         },
         make=ReduceOpMismatch,
         params={"to": Param("MAX", "the reduce op this rank uses", choices=("MAX", "MIN", "PRODUCT", "SUM"))},
+        in_schedule=Expectation("silent", ("LK006",)),
     )
 )

@@ -48,5 +48,6 @@ declare(
         },
         make=Slow,
         params={"delay_s": Param(1.5, "how late the rank comes, in seconds", low=0.0, high=3600)},
+        in_schedule=Expectation("slow", ("LK011",)),
     )
 )

@@ -45,5 +45,6 @@ declare(
         },
         make=Stopped,
         replaces_rank=True,
+        in_schedule=Expectation("hang", ("LK002",)),
     )
 )

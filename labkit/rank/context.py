@@ -60,6 +60,12 @@ class RankContext:
         cell = self.cell
         self.ring.state(cell=cell, activity="cell", now_s=now, started_s=now, generation=self.generation)
 
+    def at_cell(self, cell: int) -> None:
+        """What is done now belongs to the world's newest cell, also on a rank that was not sent it."""
+        self.cell, self.error = cell, None
+        now, since = time.monotonic(), self.main_busy_since_s
+        self.ring.state(cell=cell, activity="cell", now_s=now, started_s=since, generation=self.generation)
+
     def leave(self) -> None:
         """The main thread is free again."""
         now = time.monotonic()

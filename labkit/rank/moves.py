@@ -3,7 +3,7 @@
 The moves do not pass through the tap. A ring is some dozens of messages, and an exchange of 1 KiB costs the calling
 thread 61 to 78 µs of CPU time through the tap, 55 to 71 µs through `torch.distributed` without it, and 36 to 38 µs on
 the backend; and the learner's calls would drown in the runner's. So each move leaves one line in the beacon instead,
-which is what a diagnosis needs of it, and faults, which sit in the tap, leave the runner alone.
+which is what a diagnosis needs of it. Only where a fault is armed do the moves pass it first (`armed.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -59,8 +60,11 @@ class Tally:
 class Wire:
     """Point-to-point on the backend of a group (the world's, or of `members` only), below the tap.
 
-    Ranks of a wire are numbers in its group: `members[i]` is rank i's number in the world.
+    Ranks of a wire are numbers in its group: `members[i]` is rank i's number in the world. `turn` is the request's number
+    where a program is run once, so that its moves can be judged one by one.
     """
+
+    turn = 0
 
     def __init__(self, context: RankContext, members: Sequence[int] = ()) -> None:
         self.context = context
@@ -95,21 +99,14 @@ class Wire:
             torch.cuda.synchronize()
 
     @contextmanager
-    def noted(self, op: str, peer: int, num_elements: int, tensor: torch.Tensor) -> Iterator[None]:
+    def noted(self, line: Call) -> Iterator[None]:
         """A line in the beacon for what this rank waits for."""
-        context = self.context
-        context.tap._index += 1
-        call = Call(
-            index=context.tap._index, seq=0, op=op, group_ranks=self.members, shape=(num_elements,),
-            dtype=str(tensor.dtype)[6:], num_bytes=num_elements * tensor.element_size(), root=self.members[peer],
-            cell=context.cell, issued_s=time.monotonic(),
-        )  # fmt: skip
-        slot, state = context.ring.issue(call), "failed"
+        slot, state = self.context.ring.issue(line), "failed"
         try:
             yield
             state = "done"
         finally:
-            context.ring.finish(slot, call.index, state, time.monotonic())
+            self.context.ring.finish(slot, line.index, state, time.monotonic())
 
 
 class Memory:
@@ -158,38 +155,66 @@ class Memory:
             self.apart[move.recv_start : move.recv_stop] = came
 
 
+def line_of(wire: Wire, memory: Memory, number: int, move: Move, op: str, *, sends: bool = False) -> Call:
+    """What the beacon says of a move, number `number` of its program: whom this rank waits for, and how much travels.
+
+    Of a move that sends and receives it is the receiving half, unless `sends`.
+    """
+    context, data = wire.context, memory.data
+    sends = sends or move.kind == "send"
+    count = move.send_stop - move.send_start if sends else incoming(move)
+    line = object.__new__(Call)  # its own __init__ sets the frozen fields one by one, before every move
+    line.__dict__.update(
+        index=context.tap.next_index(), seq=0, op="send" if sends else "recv", group="world", group_ranks=wire.members,
+        shape=(count,), dtype=str(data.dtype)[6:], num_bytes=count * data.element_size(),
+        reduce_op=op.lower() if move.reduce and not sends else "",
+        root=wire.members[move.to_rank if sends else move.from_rank], async_op=False, site=None, cell=context.cell,
+        state="issued", issued_s=time.monotonic(), returned_s=0.0,
+        algorithm=memory.program.name, step=move.step, move=number, turn=wire.turn,
+    )  # fmt: skip
+    return line
+
+
 def step_by_step(wire: Wire, memory: Memory, moves: list[Move], op: str, *, timed: bool = True) -> Tally:
-    """Every move to its end before the next one starts, each timed.
+    """Every move to its end before the next one starts, each timed, and through the armed faults if there are any.
 
     Without `timed`, a device that works through a queue is waited for at the end only.
     """
+    from .armed import armed_for_moves, mover
+
     tally, itemsize = Tally(), memory.data.element_size()
+    interceptors = armed_for_moves(wire)
+    make = mover(interceptors) if interceptors else partial(_make, settle=timed)
     memory.keep_apart()
-    for move in moves:
+    for number, move in enumerate(moves, start=1):
         began = time.perf_counter()
-        peer, size = (move.to_rank, len(memory.outgoing(move))) if move.kind == "send" else (move.from_rank, _incoming(move))
-        with wire.noted("send" if move.kind == "send" else "recv", peer, size, memory.data):
-            _one(wire, memory, move, op)
-            if timed:
-                wire.settle()
+        make(wire, memory, number, move, op)
         tally.move(move, itemsize)
         tally.step_s[move.step] = tally.step_s.get(move.step, 0.0) + time.perf_counter() - began
     wire.settle()
     return tally
 
 
-def _incoming(move: Move) -> int:
+def incoming(move: Move) -> int:
     return move.recv_stop - move.recv_start
 
 
-def _one(wire: Wire, memory: Memory, move: Move, op: str) -> None:
-    came = memory.data.new_empty(_incoming(move))
-    with wire.at_once() as works:
+def _make(wire: Wire, memory: Memory, number: int, move: Move, op: str, *, settle: bool) -> None:
+    came = memory.data.new_empty(incoming(move))
+    with wire.noted(line_of(wire, memory, number, move, op)):
+        exchange(wire, move, memory.outgoing(move), came)
         if move.kind != "send":
+            memory.arrive(move, came, op)
+        if settle:
+            wire.settle()
+
+
+def exchange(wire: Wire, move: Move, out: torch.Tensor | None, came: torch.Tensor | None) -> None:
+    """Send and receive what a move does, at once, and wait for it."""
+    with wire.at_once() as works:
+        if came is not None and move.kind != "send":
             works.append(wire.recv(came, move.from_rank))  # first, so that what comes early has a place
-        if move.kind != "recv":
-            works.append(wire.send(memory.outgoing(move), move.to_rank))
+        if out is not None and move.kind != "recv":
+            works.append(wire.send(out, move.to_rank))
     for work in works:
         work.wait()
-    if move.kind != "send":
-        memory.arrive(move, came, op)

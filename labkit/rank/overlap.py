@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .moves import COMBINE, Memory, Tally, Wire, step_by_step
+from .moves import COMBINE, Memory, Tally, Wire, line_of, step_by_step
 
 if TYPE_CHECKING:
     from ..schedule.program import Move
+    from ..wire import Call
 
 PIECE_BYTES = 2 << 20  # each costs two hand-overs between threads: smaller ones overlap more and are slower on busy cores
 AHEAD = 8  # receives posted beyond the one that is waited for
@@ -97,7 +98,7 @@ class Overlapped:
     """One program, planned once and run as often as wanted."""
 
     def __init__(self, wire: Wire, memory: Memory, moves: list[Move], op: str, piece_bytes: int = PIECE_BYTES) -> None:
-        self._wire, self._memory, self._combine = wire, memory, COMBINE[op]
+        self._wire, self._memory, self._op, self._combine = wire, memory, op, COMBINE[op]
         self._moves = moves
         self._piece_elements = max(1, piece_bytes // memory.data.element_size())
         self._outs, self._ins = plan(moves, self._piece_elements)
@@ -115,12 +116,11 @@ class Overlapped:
                 self._post_receives(number, piece.move)
                 if number == 0 or self._ins[number - 1].move != piece.move:
                     note.close()
-                    note.enter_context(self._wire.noted("recv", piece.peer, *self._size_of(piece.move)))
+                    note.enter_context(self._wire.noted(self._line(piece.move)))
                 self._take(number, piece)
         self._post_sends(len(self._ins))
         if self._outs:
-            last = self._outs[-1]
-            with self._wire.noted("send", last.peer, last.stop - last.start, self._memory.data):
+            with self._wire.noted(self._line(self._outs[-1].move, sends=True)):
                 self._wait_sends(len(self._outs))
         return self._tally()
 
@@ -172,8 +172,8 @@ class Overlapped:
         base = tensor._base
         self._free.append(base if base is not None else tensor)
 
-    def _size_of(self, move: int) -> tuple[int, torch.Tensor]:
-        return self._moves[move].recv_stop - self._moves[move].recv_start, self._memory.data
+    def _line(self, move: int, *, sends: bool = False) -> Call:
+        return line_of(self._wire, self._memory, move + 1, self._moves[move], self._op, sends=sends)
 
     def _tally(self) -> Tally:
         tally = Tally()

@@ -12,7 +12,7 @@ import functools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +57,13 @@ class PendingCall:
     site: CallSite | None
     number: int
     cell: int
+
+
+def pass_through(interceptors: Sequence[Interceptor], call: PendingCall, issue: Callable[[PendingCall], Any]) -> Any:
+    """Hand a call to the first interceptor, which hands it on to the next, and so on; the last one issues it."""
+    if not interceptors:
+        return issue(call)
+    return interceptors[0].around(call, lambda inner: pass_through(interceptors[1:], inner, issue))
 
 
 @dataclass
@@ -124,13 +131,11 @@ class Tap:
     ) -> Any:
         self._number_in_cell += 1
         pending = PendingCall(name, args, kwargs, site, self._number_in_cell, self.context.cell)
-
-        def issue(call: PendingCall, depth: int = 0) -> Any:
-            if depth < len(self.interceptors):
-                return self.interceptors[depth].around(call, lambda inner: issue(inner, depth + 1))
-            return self._issue(self._originals[call.op], call.op, call.args, call.kwargs, call.site)
-
-        return issue(pending)
+        return pass_through(
+            self.interceptors,
+            pending,
+            lambda call: self._issue(self._originals[call.op], call.op, call.args, call.kwargs, call.site),
+        )
 
     def _issue(
         self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], site: CallSite | None
@@ -153,6 +158,11 @@ class Tap:
         now = time.monotonic()
         for slot, index in issued:
             self.context.ring.finish(slot, index, state, now)
+
+    def next_index(self) -> int:
+        """The next number of a line in the beacon, for calls that are issued below the tap."""
+        self._index += 1
+        return self._index
 
     # ---- the hook layer
     def watch(self, group: dist.ProcessGroup, name: str, ranks: tuple[int, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from ..errors import join_ranks
 from ..plain import record
 from ..units import format_bytes, format_seconds
 from ..wire import Diagnosis
@@ -45,7 +46,8 @@ class ScheduleRun:
 
     `declared` is what the schedule says of each rank: messages sent and received, bytes sent and received.
     `traced`: the steps ran one after the other and were timed; otherwise they overlapped.
-    `diagnosis` is there if the run did not end by itself, `error` is then the first rank's own words.
+    `diagnosis` is there if the run did not end by itself (`error` is then the first rank's own words), or if something was
+    wrong with it all the same. `notes` say of each fault that was armed whether it struck.
     """
 
     name: str
@@ -62,6 +64,7 @@ class ScheduleRun:
     declared: tuple[tuple[int, int, int, int], ...]
     diagnosis: Diagnosis | None = None
     error: str = ""
+    notes: tuple[str, ...] = ()
     backend: str = ""
     source: Source | None = None
 
@@ -74,6 +77,11 @@ class ScheduleRun:
     def agrees(self) -> bool:
         """Every rank has what the library's all-reduce gives."""
         return self.ended and all(each.agrees for each in self.ranks)
+
+    @property
+    def disagreeing(self) -> tuple[int, ...]:
+        """The ranks whose result is not the library's."""
+        return tuple(each.rank for each in self.ranks if not each.agrees)
 
     @property
     def counted(self) -> bool:
@@ -94,11 +102,14 @@ class ScheduleRun:
         if not self.ended:
             verdict = self.diagnosis.verdict if self.diagnosis is not None else None
             said = verdict.sentence if verdict is not None else self.error
-            return told(f"{head}: did not end; {said}", self.source)
-        same = "as the library's all-reduce gives" if self.agrees else "NOT what the library's all-reduce gives"
+            return told("\n".join([f"{head}: did not end; {said}", *self.notes]), self.source)
+        wrong = f"NOT what the library's all-reduce gives, on {join_ranks(self.disagreeing)}"
+        same = "as the library's all-reduce gives" if self.agrees else wrong
         counts = "as declared" if self.counted else "NOT as declared"
         lines = [f"{head}: {format_seconds(self.seconds)}, {self.num_steps} steps; {same}; messages and bytes {counts}"]
         lines += [_rank_line(each) for each in self.ranks]
+        lines += [] if self.diagnosis is None else [str(self.diagnosis)]
+        lines += self.notes
         return told("\n".join(lines), self.source)
 
 

@@ -96,7 +96,8 @@ def test_demo_is_a_rank_cell(fault: Fault) -> None:
 def test_expectations(fault: Fault) -> None:
     assert set(fault.expect) == set(MODES)
     assert fault.side in SIDES
-    for expectation in fault.expect.values():
+    declared = [*fault.expect.values(), *([fault.in_schedule] if fault.in_schedule is not None else [])]
+    for expectation in declared:
         assert expectation.ending in ENDINGS
         assert expectation.ending != "none"
         assert expectation.codes
@@ -162,6 +163,30 @@ def test_the_learners_tensors_and_calls_are_not_touched(fault: Fault, rank: Any)
     for call, was in zip(calls, before, strict=True):
         now = call.args[0] if call.args else call.kwargs["tensor"]
         assert torch.equal(now, was), "an issue that does nothing leaves every tensor as it was"
+
+
+def move(rank: Any, kind: str, **more: Any) -> Any:
+    """A move of a schedule, as the runner hands it to the faults."""
+    out, came = {"dst": 0}, {"src": 2, "op": "SUM"}
+    if kind == "sendrecv":
+        return rank.call(kind, input_tensor=torch.arange(4.0), output_tensor=torch.zeros(4), **out, **came, **more)
+    return rank.call(kind, tensor=torch.arange(4.0), **(out if kind == "send" else came), **more)
+
+
+@every_fault
+def test_a_fault_that_applies_to_schedules_strikes_one_move(fault: Fault, rank: Any) -> None:
+    interceptor = arm(fault, rank, at=2)
+    assert interceptor.in_schedules == (fault.in_schedule is not None)
+    if fault.in_schedule is None:
+        return
+    first, second, third = (move(rank, kind) for kind in ("sendrecv", "recv", "sendrecv"))
+    interceptor.around(first, rank.issue)
+    assert [call is first for call in rank.issued] == [True]
+    assert "fired" not in rank.tape
+    go(interceptor, rank, second)
+    assert rank.tape.count("fired") == 1
+    interceptor.around(third, rank.issue)
+    assert rank.issued[-1] is third
 
 
 @every_fault

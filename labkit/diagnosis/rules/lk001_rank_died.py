@@ -18,7 +18,7 @@ class RankDied(Rule):
     What: The operating system no longer has the rank's process; whatever waits for it waits for good.
     Why: It was killed (often for want of memory), crashed in native code, or called exit().
     Evidence: The process is gone, by a signal or with an exit code. Not claimed when the rank's last call
-    differs from the others' calls of the same number: then that difference ended it.
+    differs from the others' calls of the same number, or if a move of a schedule was left out or made twice: then that ended it.
     Remedy: See what ended it. Recovery starts a new process for that rank; the rank's variables are lost,
     those of the others are kept.
     """
@@ -32,11 +32,12 @@ class RankDied(Rule):
         if not dead:
             return None
         ways = {rank: way_of_death(world.views[rank]) for rank in dead}
-        text = " and ".join(f"rank {rank} died ({ways[rank]})" for rank in dead)
-        waiting = words.wait_text(world, world.waits)
+        text = " and ".join(f"rank {rank} died ({ways[rank]}){words.at_step(world, rank)}" for rank in dead)
+        waiting = words.wait_text(world, world.waits) if not world.algorithm else ""
+        held_up = words.held_up(world, dead) if world.algorithm else ""
         tail = f"{text}; {words.last_call(world, dead[0])}" if len(dead) == 1 else text
         return self.say(
-            f"{text} while {waiting}." if waiting else f"{tail}.",
+            f"{text} while {waiting}." if waiting else f"{text}; {held_up}." if held_up else f"{tail}.",
             culprits=dead,
             waiting=tuple(world.waits),
             sides=tuple(_side(world, rank, ways[rank]) for rank in dead) + words.wait_sides(world, world.waits),
@@ -53,6 +54,8 @@ def _side(world: Alignment, rank: int, way: str) -> Side:
 
 def killed_by_mismatch(world: Alignment, rank: int) -> bool:
     """The rank's last call in the group is where the calls differ."""
+    if world.cause == "slip" and world.views[rank].exit_code == -signal.SIGABRT:
+        return True  # gloo ended it: it was sent another message than the one it had room for
     found = world.disagreement
     if found is None or rank not in found.column or found.aspect == "root":
         return False

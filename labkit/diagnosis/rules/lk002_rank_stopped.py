@@ -29,10 +29,20 @@ class RankStopped(Rule):
             return None
         waiting = words.wait_text(world, world.waits)
         text = f"{words.do(stopped, 'is', 'are')} stopped (SIGSTOP)"
+        if world.algorithm:
+            where = " and".join(words.at_step(world, rank) for rank in stopped)
+            waiting = words.held_up(world, stopped)
+            text = f"{text}{where}; {waiting}" if waiting else f"{text}{where}"
         last = words.last_call(world, stopped[0])
         sides = tuple(words.side(world.evidence, (rank,), "is stopped", None) for rank in stopped)
         return self.say(
-            f"{text} while {waiting}." if waiting else f"{text}; {last}." if len(stopped) == 1 else f"{text}.",
+            f"{text}."
+            if world.algorithm
+            else f"{text} while {waiting}."
+            if waiting
+            else f"{text}; {last}."
+            if len(stopped) == 1
+            else f"{text}.",
             culprits=stopped,
             waiting=tuple(world.waits),
             sides=sides + words.wait_sides(world, world.waits),

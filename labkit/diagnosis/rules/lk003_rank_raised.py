@@ -27,10 +27,12 @@ class RankRaised(Rule):
         if world.cause != "raised":
             return None
         errors = {rank: world.views[rank].error or CodeError("Exception", "") for rank in world.ranks}
-        text = " and ".join(f"rank {rank} raised {errors[rank].type}{words.spot(errors[rank].site)}" for rank in world.ranks)
+        where = {rank: words.spot(errors[rank].site) + words.at_step(world, rank) for rank in world.ranks}
+        text = " and ".join(f"rank {rank} raised {errors[rank].type}{where[rank]}" for rank in world.ranks)
+        wait = f"; {words.held_up(world, world.ranks)}" if world.algorithm else f" and {words.wait_text(world, world.knot)}"
         sides = tuple(words.side(world.evidence, (r,), f"raised {error.type}", error.site) for r, error in errors.items())
         return self.say(
-            f"{text} and {words.wait_text(world, world.knot)}.",
+            f"{text}{wait}.",
             culprits=world.ranks,
             waiting=world.knot,
             sides=sides + words.wait_sides(world, world.knot),

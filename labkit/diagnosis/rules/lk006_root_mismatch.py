@@ -6,6 +6,7 @@ from ...errors import join_ranks
 from ...wire import Call, Verdict
 from .. import words
 from ..layout import Alignment
+from ..moves import odd_ops
 from ..rule import Rule, rule
 from ..sides import agreed, blame, both_sides, column_sides
 
@@ -26,6 +27,8 @@ class RootMismatch(Rule):
     title = "Ranks name different roots or reduce ops"
 
     def claim(self, world: Alignment) -> Verdict | None:
+        if world.cause == "ops":
+            return self._moves(world)
         found = world.disagreement
         if found is None or found.aspect != "root":
             return None
@@ -51,4 +54,27 @@ class RootMismatch(Rule):
             next_step=f"Write the {'root' if by_root else 'reduce op'} as a constant, the same on every rank. {words.now(world)}",
             facts=(*agreed(found), *words.wait_facts(world)),
             ending=words.ending(world, found.column),
+        )
+
+    def _moves(self, world: Alignment) -> Verdict | None:
+        """In a schedule: every rank adds up what comes in by itself."""
+        found = odd_ops(world)
+        if found is None:
+            return None
+        said = [
+            f"{words.do(ranks, 'combines', 'combine')} with {move.reduce_op}"
+            for ranks, move in zip(found.sides, found.moves, strict=True)
+        ]
+        wheres = [f" in {words.step_of(move)}" for move in found.moves]
+        odd = ", ".join(text + where for text, where in zip(said[1:], wheres[1:], strict=True))
+        culprits = tuple(sorted(rank for side in (found.sides if found.tie else found.sides[1:]) for rank in side))
+        return self.say(
+            f"{odd} while {said[0]}{wheres[0] if found.tie else ''}: the sums are wrong.",
+            culprits=culprits,
+            sides=tuple(
+                words.side(world.evidence, r, f"combined with {m.reduce_op}", None)
+                for r, m in zip(found.sides, found.moves, strict=True)
+            ),
+            next_step="Combine with one reduce op, the same on every rank. Nothing is broken: the world is ready.",
+            ending="silent",
         )

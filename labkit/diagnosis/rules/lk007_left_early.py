@@ -25,6 +25,8 @@ class LeftEarly(Rule):
     title = "A rank finished before the others"
 
     def claim(self, world: Alignment) -> Verdict | None:
+        if world.cause == "left" and world.algorithm:
+            return self._left_schedule(world)
         found = words.main_wait(world, _held_up(world)) if world.cause == "left" else None
         if found is None:
             return None
@@ -40,6 +42,18 @@ class LeftEarly(Rule):
             sides=(words.side(world.evidence, world.ranks, f"finished {cell}", None), *words.wait_sides(world, waiters)),
             next_step=f"Let every rank make the same number of calls: same steps, no break on one rank only. {words.now(world)}",
             facts=(*_counts(world, call.group), *words.last_calls(world, world.ranks), *words.wait_facts(world)),
+        )
+
+    def _left_schedule(self, world: Alignment) -> Verdict:
+        text = " and ".join(f"rank {rank} left the schedule{words.at_step(world, rank)}" for rank in world.ranks)
+        sides = (words.side(world.evidence, world.ranks, f"left {world.algorithm}", None),)
+        return self.say(
+            f"{text}; {words.held_up(world, world.ranks)}.",
+            culprits=world.ranks,
+            waiting=words.others_waiting(world, world.ranks),
+            sides=(*sides, *words.wait_sides(world, world.waits)),
+            next_step=f"Let every rank make all moves of its program. {words.now(world)}",
+            facts=(*words.last_calls(world, world.ranks), *words.wait_facts(world)),
         )
 
 

@@ -6,6 +6,7 @@ from ...errors import join_ranks
 from ...wire import Verdict
 from .. import words
 from ..layout import Alignment, Misstep
+from ..moves import slip
 from ..reading import in_loop, unconditional
 from ..rule import Rule, rule
 
@@ -27,6 +28,8 @@ class SkippedCall(Rule):
     title = "A rank skipped a collective, or made one more"
 
     def claim(self, world: Alignment) -> Verdict | None:
+        if world.cause == "slip":
+            return self._move(world)
         if world.cause == "extra":
             return self._alone(world)
         found = world.misstep
@@ -66,6 +69,26 @@ class SkippedCall(Rule):
             sides=(words.call_side(world, ranks, call), words.side(world.evidence, world.knot, finished, None)),
             next_step=f"Call the collective on every rank, or on none. {words.now(world)}",
             facts=(*words.last_calls(world, world.knot), *words.wait_facts(world)),
+        )
+
+    def _move(self, world: Alignment) -> Verdict | None:
+        """In a schedule: messages of two ranks have no names either, they pair up in their order."""
+        found = slip(world)
+        if found is None:
+            return None
+        where, dead = words.step_of(found.call), world.stand("dead")
+        did = f"skipped its part of {where}" if found.kind == "skip" else f"made its part of {where} twice"
+        seen = [words.held_up(world, (found.rank,)), words.wait_text(world, (found.rank,))]
+        seen += [f"{join_ranks(dead)} died of it, sent more than it had room for"] if dead else []
+        since = "; ".join(filter(None, seen))
+        return self.say(
+            f"rank {found.rank} {did}; since then messages pair up wrongly{f': {since}' if since else ''}.",
+            culprits=(found.rank,),
+            waiting=words.others_waiting(world, (found.rank,)),
+            sides=(words.side(world.evidence, (found.rank,), did, None), *words.wait_sides(world, world.waits)),
+            next_step=f"Let every rank make each move of its program, once. {words.now(world)}",
+            facts=words.wait_facts(world),
+            ending="abort" if dead else words.ending(world, {}),
         )
 
 

@@ -36,8 +36,9 @@ class BusyInPython(Rule):
             return None
         mute = any(_mute(world.views[rank]) for rank in world.ranks)
         advice = "Find the C code that keeps the lock (py-spy shows it)" if mute else "See what that line does so long"
+        waiting = f"; {words.held_up(world, world.ranks)}" if world.algorithm else f" while {_waiting(world, *waits, waited)}"
         return self.say(
-            f"{text} while {_waiting(world, *waits, waited)}.",
+            f"{text}{waiting}.",
             culprits=world.ranks,
             waiting=world.knot,
             sides=tuple(_side(world, rank) for rank in world.ranks) + words.wait_sides(world, world.knot),
@@ -76,6 +77,8 @@ def _busy(world: Alignment, rank: int) -> str:
     if site is not None:
         return f"rank {rank} {what} at {site}"
     calls = world.calls[rank]
+    if world.algorithm:
+        return f"rank {rank} {what}{words.at_step(world, rank)}"
     return f"rank {rank} {what} after {words.placed(calls[-1])}" if calls else f"rank {rank} {what} in cell {view.cell}"
 
 

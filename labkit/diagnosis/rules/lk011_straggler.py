@@ -7,6 +7,7 @@ from ...wire import Verdict
 from .. import words
 from ..cause import lateness
 from ..layout import Alignment
+from ..moves import late
 from ..rule import Rule, rule
 
 
@@ -26,10 +27,12 @@ class Straggler(Rule):
     title = "One rank is late and holds up all"
 
     def claim(self, world: Alignment) -> Verdict | None:
-        late = lateness(world) if world.cause == "slow" else None
-        if late is None:
+        if world.cause == "slow" and world.algorithm:
+            return self._late_move(world)
+        found = lateness(world) if world.cause == "slow" else None
+        if found is None:
             return None
-        rank, track, seq = late
+        rank, track, seq = found
         column = track.columns[seq]
         others = tuple(sorted(other for other in column if other != rank))
         call = column[rank]
@@ -44,5 +47,22 @@ class Straggler(Rule):
             sides=(words.side(world.evidence, (rank,), f"came {behind} late to {words.named(call)}", call.site),),
             next_step=f"Give rank {rank} less to do before this call, or share it out. Nothing is broken: the world is ready.",
             facts=(f"came to {words.named(call)}: {', '.join(came)}",),
+            ending="slow",
+        )
+
+    def _late_move(self, world: Alignment) -> Verdict | None:
+        """In a schedule: the delay goes round with the messages, so what counts is a rank's own time between two moves."""
+        found = late(world)
+        if found is None:
+            return None
+        others = tuple(rank for rank in world.calls if rank != found.rank)
+        seconds, where = format_seconds(found.idle_s), words.step_of(found.call)
+        return self.say(
+            f"rank {found.rank} began {where} {seconds} late, and {words.do(others, 'was', 'were')} held up by it.",
+            culprits=(found.rank,),
+            waiting=others,
+            sides=(words.side(world.evidence, (found.rank,), f"began {where} {seconds} late", None),),
+            next_step=f"Give rank {found.rank} less to do before this step. Nothing is broken: the world is ready.",
+            facts=("no other rank made a pause as long between two of its moves",),
             ending="slow",
         )

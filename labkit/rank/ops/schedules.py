@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...errors import UsageError
+from ...faults.base import LeaveCell
 from ...registry import unknown
+from ..cell import describe_error
 from ..context import RankContext
 from ..dispatch import OPS
 from ..library import agreed, all_reduce, meet, timed
@@ -34,20 +36,32 @@ def schedule(
     tensor: str = "",
     into: str = "",
     trace: bool = True,
+    cell: int = 0,
 ) -> dict[str, Any]:
-    """Execute a program on a rank's tensor (or on one made here), and hold the result against the library's all-reduce."""
+    """Execute a program on a rank's tensor (or on one made here), and hold the result against the library's all-reduce.
+
+    The library's comes first, so that a rank whose program is over waits for nobody. `cell` is the world's newest one.
+    """
     made, wire = load_program(program), Wire(context)
+    wire.turn = context.turn
     mine, num_elements = _input(context, wire, made, numel=numel, dtype=dtype, name=tensor, op=op)
     memory = Memory(made, num_elements, mine.dtype, context.device)
     memory.load(mine)
     wanted = memory.data.clone()
+    all_reduce(wire, wanted, _fitting(made.collective, op, mine.dtype))
     moves = made.moves(num_elements)
     run: Callable[[], Tally] = (lambda: step_by_step(wire, memory, moves, op)) if trace else runner(wire, memory, moves, op)
+    context.at_cell(max(cell, context.cell))
     meet(wire)
     began_s = time.monotonic()
-    tally = run()
+    try:
+        tally = run()
+    except LeaveCell:
+        return {"left": True}
+    except BaseException as error:
+        context.error = describe_error(error)  # for whoever asks why others wait for this rank
+        raise
     ended_s = time.monotonic()
-    all_reduce(wire, wanted, _fitting(made.collective, op, mine.dtype))
     result, wanted = memory.result(), memory.result(wanted)
     if op == "AVG":
         result, wanted = result / context.world_size, wanted / context.world_size
