@@ -12,6 +12,7 @@ from .schedule_colors import ADD, COPY, ON_ARROW, palette
 from .schedule_geometry import Scene, place
 
 WIDTH = 720  # at least, for the legend
+LEAST_PX = 620  # as wide as a picture stays where there is less room: below that its words can't be read
 _LEGEND = 34  # height of the legend below the picture
 _LINE = 'stroke="currentColor" stroke-opacity="0.45"'
 _FAINT = 'fill-opacity="0.75"'
@@ -31,7 +32,8 @@ def svg(trace: Trace, position: int | None = None, scene: Scene | None = None) -
     label = esc(f"{plain.title(trace)}. {plain.said(trace, position)}")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{label}" '
-        f'fill="currentColor" font-size="12" style="display:block;width:100%;max-width:{width:.0f}px;height:auto">'
+        f'fill="currentColor" font-size="12" style="display:block;width:100%;max-width:{width:.0f}px;'
+        f'min-width:{min(0.75 * width, LEAST_PX):.0f}px;height:auto">'
         f"{_heads(key)}{body}{_legend(trace, scene, scene.height + 16)}</svg>"
     )
 

@@ -18,6 +18,7 @@ _TEXT = 12  # ranks whose numbers fit into lines of text
 _LARGEST = 128
 _TIGHT = "padding:2px 4px"  # 16 ranks fit 1280 px
 _SPECK = 11  # size of a cell without a number
+_LEAST_PX = 480  # as wide as squares stay where there is less room
 
 
 @record
@@ -157,11 +158,12 @@ def _specks(matrix: TrafficMatrix) -> str:
         place = f'x="{left + _SPECK * dst}" y="{top + _SPECK * src}" width="{_SPECK - 1}" height="{_SPECK - 1}"'
         parts.append(f'<rect {place} fill="{fill(_share(num, most))}"><title>{about}</title></rect>')
     label = h.esc(f"{matrix.title}: senders from top to bottom, receivers from left to right")
-    style = f"display:block;width:100%;max-width:{width}px;height:auto"
+    style = f"display:block;width:100%;max-width:{width}px;min-width:{min(width, _LEAST_PX)}px;height:auto"
     corner = f'<text x="{left}" y="10">to, from left to right; from, down</text>'
     return (
+        '<div class="lk-scroll">'
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{label}" '
-        f'fill="currentColor" font-size="10" style="{style}">{corner}{"".join(parts)}</svg>'
+        f'fill="currentColor" font-size="10" style="{style}">{corner}{"".join(parts)}</svg></div>'
     )
 
 

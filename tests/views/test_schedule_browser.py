@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from labkit.exercises.lab02 import copied_ring
 from labkit.schedule import ALGORITHMS, trace
 from labkit.views import schedule_plain as plain
 from labkit.views.schedule_geometry import place
@@ -51,7 +52,8 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     def opened(name: str, ranks: int, *, step: int = 0, speed: float = 1.0, theme: str = "light", still: bool = False) -> Any:
         import base64
 
-        seen = trace(ALGORITHMS[name].schedule(ranks), 4096)
+        made = copied_ring(ranks) if name == "copied-ring" else ALGORITHMS[name].schedule(ranks)
+        seen = trace(made, 4096)
         back, ink = THEMES[theme]
         page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce" if still else "no-preference")
         script = base64.b64encode(source("stepper.js").encode()).decode()
@@ -191,3 +193,37 @@ def test_pictures(show: Callable[..., Any], name: str, ranks: int, step: int, th
           .length; }"""
     )
     assert outside == 0, "no text is cut"
+
+
+def test_a_narrow_picture_keeps_its_words_and_is_scrolled_instead(show: Callable[..., Any]) -> None:
+    page = show("ring", 4, still=True)
+    page.set_viewport_size({"width": 420, "height": 900})
+    picture = page.locator(".lks-picture")
+    assert picture.evaluate("one => one.scrollWidth > one.clientWidth")
+    assert page.locator(".lks-count").first.evaluate("one => one.getBoundingClientRect().height") > 10
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "the page itself does not scroll sideways"
+    legend = page.locator(".lks-item", has_text="copies over it")
+    assert legend.evaluate("one => one.getClientRects().length") == 1, "a sign stays beside its words"
+
+
+@pytest.mark.parametrize("where", ["button[data-do=play]", "select", "input[type=range]"])
+def test_the_keyboard_sees_where_it_is(show: Callable[..., Any], where: str) -> None:
+    page = show("ring", 4, still=True)
+    wanted = page.locator(where)
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if wanted.evaluate("one => one === document.activeElement"):
+            break
+    assert wanted.evaluate("one => getComputedStyle(one).outlineStyle") == "solid"
+    assert wanted.evaluate("one => getComputedStyle(one).outlineWidth") == "2px"
+
+
+def test_many_problems_are_folded(show: Callable[..., Any]) -> None:
+    page = show("copied-ring", 4, still=True)
+    assert len(texts(page, ".lks-problem > p")) == 4
+    assert texts(page, ".lks-problem summary") == ["and 12 more"]
+    more = page.locator(".lks-problem details p")
+    assert not more.first.is_visible()
+    page.locator(".lks-problem summary").click()
+    assert more.count() == 12
+    assert more.first.is_visible()

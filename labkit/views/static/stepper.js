@@ -2,6 +2,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 const STEP_MS = 1400; // of one step at speed 1
+const LEAST_PX = 620; // as wide as a picture stays where there is less room: below that its words can't be read
 const PROBLEMS = 4; // that stand open
 const FLIGHT = 0.6; // part of it in which chunks travel
 let made = 0;
@@ -129,7 +130,7 @@ function makeLegend(parent, data) {
 function makePicture(parent, data) {
   const id = `lks-${++made}`;
   const [width, height] = data.size;
-  const svg = draw(parent, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", preserveAspectRatio: "xMinYMid", style: `max-width:${width}px` });
+  const svg = draw(parent, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", preserveAspectRatio: "xMinYMid", style: `max-width:${width}px;min-width:${Math.min(0.75 * width, LEAST_PX)}px` });
   makeHeads(svg, id);
   const below = draw(svg, "g");
   const counters = data.boxes.map((_, rank) => makeBox(below, data, rank));
