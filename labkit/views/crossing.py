@@ -34,9 +34,9 @@ def curves(crossing: Crossing) -> costs.CostCurves | None:
 
 def _nowhere(crossing: Crossing) -> str:
     """Which of the two crossings there isn't."""
-    found = (("the model", crossing.predicted_bytes), ("what was measured", crossing.measured_bytes))
+    found = (("by the model", crossing.predicted_bytes), ("as measured", crossing.measured_bytes))
     missing = " and ".join(how for how, size in found if size is None)
-    return f"by {missing} neither overtakes the other" if missing else ""
+    return f"{missing} neither overtakes the other" if missing else ""
 
 
 def _crossings(crossing: Crossing, runs: costs.Runs) -> list[costs.CostCrossing]:

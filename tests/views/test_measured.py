@@ -124,8 +124,8 @@ def test_a_crossing_draws_both_curves_and_its_own_two_places() -> None:
 @pytest.mark.parametrize(
     ("predicted", "measured", "says"),
     [
-        (None, None, "by the model and what was measured"),
-        (400_000.0, None, "by what was measured"),
+        (None, None, "by the model and as measured"),
+        (400_000.0, None, "as measured"),
         (None, 380_000.0, "by the model"),
     ],
 )
