@@ -23,10 +23,12 @@ import psutil
 
 from .driver.current import HOLDER
 from .driver.fake import FakeCluster
+from .driver.fake.messages import LINK
 from .driver.record import Recorder
 from .driver.replay import Change, Replay
 from .driver.rundir import run_root
 from .driver.world import DEADLINE_S, World
+from .schedule.cost import Link
 from .schedule.recording import Source, load_record, save_record
 
 __all__ = [
@@ -36,17 +38,22 @@ __all__ = [
 MARK = "LABKIT_LEAK_CHECK"  # in the environment of all that is started inside, orphans included
 
 
-def fake_world(ranks: int = 4, *, mode: str = "raw", deadline_s: float = DEADLINE_S) -> World:
+def fake_world(ranks: int = 4, *, mode: str = "raw", deadline_s: float = DEADLINE_S, link: Link = LINK) -> World:
     """A world whose ranks are acted in this process: no torch, no process, no waiting, the same every time.
 
     Cells run on numpy with the usual functions of `torch` and `torch.distributed`; faults, verdicts, recovery
-    and views are the real ones. Seconds pass on a clock of its own, at once.
+    and views are the real ones. Seconds pass on a clock of its own, at once; a message of a schedule takes as long as
+    `link` says, to the last digit.
 
     >>> with fake_world(ranks=2) as world:
     ...     world.run_cell("x = torch.full((2,), rank + 1.0); dist.all_reduce(x); x.tolist()").outcomes[0].shown.text
     '[3.0, 3.0]'
+    >>> with fake_world(ranks=4, link=Link.of(latency_us=10, gb_per_s=1)) as world:
+    ...     run = world.run_schedule("ring", numel=1000)
+    ...     run.ok, round(run.seconds * 1e6)
+    (True, 66)
     """
-    cluster = FakeCluster(ranks)
+    cluster = FakeCluster(ranks, link=link)
     cluster.start(mode)
     return World(cast(Any, cluster), mode=mode, deadline_s=deadline_s)
 

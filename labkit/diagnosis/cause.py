@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..wire import Call
 from .compare import SAME_LINE, by_majority, is_tie, site_key
 from .layout import STALL_S, Alignment, Cause, Track
-from .moves import LATE_S, LATE_TIMES, late, odd_ops, slip
+from .moves import LATE_S, LATE_TIMES, late, odd_ops, odd_sizes, slip
 from .reading import in_loop
 
 _Found = tuple[Cause, tuple[int, ...], tuple[int, ...]]
@@ -16,9 +16,9 @@ def find_cause(world: Alignment) -> _Found:
     """Why those who wait will wait for good; all who could be named by one standing, the surest standing first."""
     waits = world.waits
     everyone = tuple(waits)
-    slipped = slip(world)
-    if slipped is not None and (world.stalled(everyone) or not waits):
-        return "slip", (slipped.rank,), everyone
+    by_moves = _by_moves(world)
+    if by_moves[0]:
+        return by_moves
     missing = {rank for wait in waits.values() for rank in wait.absent}
     blockers = missing - set(waits)
     if any(world.standing(rank) in ("dead", "stopped") for rank in missing):
@@ -36,6 +36,17 @@ def find_cause(world: Alignment) -> _Found:
     if missing:
         return _circle(world)
     return _refused(world) if waits else _slow(world)
+
+
+def _by_moves(world: Alignment) -> _Found:
+    """A schedule's moves that are not as the others': whoever waits or dies does so because of it."""
+    everyone = tuple(world.waits)
+    slipped, sizes = slip(world), odd_sizes(world)
+    if (slipped is None and sizes is None) or (everyone and not world.stalled(everyone)):
+        return _NOTHING
+    if slipped is not None:
+        return "slip", (slipped.rank,), everyone
+    return "sizes", sizes.ranks if sizes is not None else (), everyone
 
 
 def _busy(world: Alignment, ranks: tuple[int, ...]) -> _Found:

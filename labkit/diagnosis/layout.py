@@ -12,7 +12,9 @@ from .standing import Place, Standing
 
 STALL_S = 0.3  # who has not come for less is on the way
 
-Cause = Literal["", "raised", "unasked", "left", "extra", "p2p", "python", "crossing", "twins", "refused", "slow", "slip", "ops"]
+Cause = Literal[
+    "", "raised", "unasked", "left", "extra", "p2p", "python", "crossing", "twins", "refused", "slow", "slip", "ops", "sizes"
+]
 
 
 @dataclass(frozen=True)

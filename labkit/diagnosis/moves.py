@@ -8,6 +8,7 @@ it on the same ranks is another matter.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -75,12 +76,49 @@ def odd_ops(world: Alignment) -> OddOps | None:
     sides: list[tuple[tuple[int, ...], Call]] = []
     for used in rarest_first:
         placed = {rank for side, _ in sides for rank in side}
-        ranks = tuple(sorted({rank for rank, _ in used} - placed))
-        if ranks:
-            sides.insert(0, (ranks, used[0][1]))
-    if len(found) < 2 or len(sides) < 2:
+        users = {rank for rank, _ in used}
+        ranks = tuple(sorted(users - placed))
+        if ranks or len(found) == len(sides) + 1:  # where one rank alone combines, it differs from itself
+            sides.insert(0, (ranks or tuple(sorted(users)), used[0][1]))
+    if len(sides) < 2:
         return None
     return OddOps(tuple(ranks for ranks, _ in sides), tuple(call for _, call in sides), len(set(map(len, found.values()))) == 1)
+
+
+@dataclass(frozen=True)
+class OddSizes:
+    """A message whose two ends do not agree: what was sent, the place that was made for it, and whose is the odd size.
+
+    Of a move that sends and receives at once only the receiving half has a line, so not every such message is seen.
+    """
+
+    sender: int
+    receiver: int
+    sent: Call
+    place: Call
+    ranks: tuple[int, ...]
+
+
+def odd_sizes(world: Alignment) -> OddSizes | None:
+    """The first message whose ends differ in size or dtype; the end whose size fewer moves of the run have is the odd one."""
+    lines = [(rank, call) for rank, line in world.calls.items() if world.algorithm for call in line]
+    usual = Counter((call.shape, call.dtype) for _, call in lines)
+    ends: dict[tuple[int, int, int], list[Call]] = {}
+    for rank, call in lines:
+        pair = (rank, call.root) if call.op == "send" else (call.root, rank)
+        ends.setdefault((call.step, *pair), []).append(call)
+    for (_, sender, receiver), calls in sorted(ends.items()):
+        sent, places = ([c for c in calls if (c.op == "send") is sends] for sends in (True, False))
+        if len(sent) != 1 or len(places) != 1 or _size(sent[0]) == _size(places[0]):
+            continue
+        counts = usual[_size(sent[0])], usual[_size(places[0])]
+        ranks = (sender,) if counts[0] < counts[1] else (receiver,) if counts[1] < counts[0] else (sender, receiver)
+        return OddSizes(sender, receiver, sent[0], places[0], tuple(sorted(ranks)))
+    return None
+
+
+def _size(call: Call) -> tuple[tuple[int, ...], str]:
+    return call.shape, call.dtype
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,9 @@ def now(world: Alignment) -> str:
     """What to do now, after the code is mended."""
     if any(wait.call.state == "refused" for wait in world.waits.values()) and not any(w.live for w in world.waits.values()):
         return "Nothing was issued, so the world is well: mend the cell and run it again."
-    return RECOVER if world.waits or world.stand("dead", "stopped") else "Then run the cell again: its numbers are wrong."
+    if world.waits or world.stand("dead", "stopped"):
+        return RECOVER
+    return f"Then run the {'schedule' if world.algorithm else 'cell'} again: its numbers are wrong."
 
 
 def ending(world: Alignment, column: Mapping[int, Call]) -> str:

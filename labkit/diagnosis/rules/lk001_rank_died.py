@@ -54,7 +54,7 @@ def _side(world: Alignment, rank: int, way: str) -> Side:
 
 def killed_by_mismatch(world: Alignment, rank: int) -> bool:
     """The rank's last call in the group is where the calls differ."""
-    if world.cause == "slip" and world.views[rank].exit_code == -signal.SIGABRT:
+    if world.cause in ("slip", "sizes") and world.views[rank].exit_code == -signal.SIGABRT:
         return True  # gloo ended it: it was sent another message than the one it had room for
     found = world.disagreement
     if found is None or rank not in found.column or found.aspect == "root":

@@ -6,6 +6,7 @@ from ...errors import join_ranks
 from ...wire import Call, Verdict
 from .. import words
 from ..layout import Alignment, Disagreement
+from ..moves import odd_sizes
 from ..rule import Rule, rule
 from ..sides import agreed, blame, both_sides, column_sides, lines_differ
 from .lk001_rank_died import way_of_death
@@ -27,6 +28,8 @@ class SizeMismatch(Rule):
     title = "Ranks give tensors of different size"
 
     def claim(self, world: Alignment) -> Verdict | None:
+        if world.cause == "sizes":
+            return self._message(world)
         found = world.disagreement
         if found is None or found.aspect != "size":
             return None
@@ -40,6 +43,30 @@ class SizeMismatch(Rule):
             next_step=f"Give {words.named(call)} the same shape and dtype on every rank. {words.now(world)}",
             facts=(*_deaths(world, found), *agreed(found), *lines_differ(found), *words.wait_facts(world)),
             ending=words.ending(world, found.column),
+        )
+
+    def _message(self, world: Alignment) -> Verdict | None:
+        """In a schedule: the two ends of one message."""
+        found = odd_sizes(world)
+        if found is None:
+            return None
+        sent, room = (f"{call.shape[0]} elements of {call.dtype}" for call in (found.sent, found.place))
+        room = room if found.sent.dtype != found.place.dtype else str(found.place.shape[0])
+        dead = world.stand("dead")
+        died = f"; {join_ranks(dead)} died of it" if dead else ": nobody is told, and the sums are wrong"
+        wait = words.held_up(world, found.ranks)
+        return self.say(
+            f"rank {found.sender} sent {sent} to rank {found.receiver} in {words.step_of(found.sent)}, "
+            f"which had room for {room}{died}{f'; {wait}' if wait else ''}.",
+            culprits=found.ranks,
+            waiting=words.others_waiting(world, found.ranks),
+            sides=(
+                words.side(world.evidence, (found.sender,), f"sent {sent}", None),
+                words.side(world.evidence, (found.receiver,), f"had room for {room}", None),
+            ),
+            next_step=f"Let both ranks cut the tensor alike. {words.now(world)}",
+            facts=words.wait_facts(world),
+            ending="abort" if dead else words.ending(world, {}),
         )
 
 

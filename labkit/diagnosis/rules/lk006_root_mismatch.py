@@ -61,20 +61,21 @@ class RootMismatch(Rule):
         found = odd_ops(world)
         if found is None:
             return None
-        said = [
-            f"{words.do(ranks, 'combines', 'combine')} with {move.reduce_op}"
-            for ranks, move in zip(found.sides, found.moves, strict=True)
+        odd = [
+            f"{words.do(ranks, 'combines', 'combine')} with {move.reduce_op} in {words.step_of(move)}"
+            for ranks, move in zip(found.sides[1:], found.moves[1:], strict=True)
         ]
-        wheres = [f" in {words.step_of(move)}" for move in found.moves]
-        odd = ", ".join(text + where for text, where in zip(said[1:], wheres[1:], strict=True))
-        culprits = tuple(sorted(rank for side in (found.sides if found.tie else found.sides[1:]) for rank in side))
+        usual, op = found.sides[0], found.moves[0].reduce_op
+        if usual in found.sides[1:]:
+            text = f"{', '.join(odd)} and with {op} in its other steps"
+        else:
+            where = f" in {words.step_of(found.moves[0])}" if found.tie else ""
+            text = f"{', '.join(odd)} while {words.do(usual, 'combines', 'combine')} with {op}{where}"
+        pairs = zip(found.sides, found.moves, strict=True)
         return self.say(
-            f"{odd} while {said[0]}{wheres[0] if found.tie else ''}: the sums are wrong.",
-            culprits=culprits,
-            sides=tuple(
-                words.side(world.evidence, r, f"combined with {m.reduce_op}", None)
-                for r, m in zip(found.sides, found.moves, strict=True)
-            ),
+            f"{text}: the sums are wrong.",
+            culprits=tuple(sorted({rank for side in (found.sides if found.tie else found.sides[1:]) for rank in side})),
+            sides=tuple(words.side(world.evidence, ranks, f"combined with {move.reduce_op}", None) for ranks, move in pairs),
             next_step="Combine with one reduce op, the same on every rank. Nothing is broken: the world is ready.",
             ending="silent",
         )

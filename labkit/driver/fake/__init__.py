@@ -7,6 +7,8 @@ not agree (a hang, an abort, silently wrong numbers), not how it does it, and kn
     turns     one rank runs at a time, and time passes only when all of them wait
     tensors   the part of torch that cells of demos use, on numpy
     meeting   collectives: who meets whom, and what comes of it
+    messages  the messages of schedules, and the time they take
+    schedules the programs of schedules, move by move
     rank      one rank: its namespace, its calls, what is seen of it
     faults    the faults, those that act on a process acted out
     ops       the requests a rank answers

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import RankDead, RankError, join_ranks
+from ...schedule.cost import Link
 from ...wire import Evidence
 from ..feed import Seat
 from ..rundir import RunDir
 from ..transport import OnOutput, Pending, Reply
 from .meeting import Meetings
+from .messages import LINK
 from .ops import serve
 from .rank import FakeRank
 from .turns import Seconds
@@ -36,7 +38,7 @@ class FakeCluster:
     `fail("form", 2)` makes the next two calls of `form` (or of `start_ranks`) fail, to see what recovery makes of it.
     """
 
-    def __init__(self, world_size: int, *, backend: str = "gloo") -> None:
+    def __init__(self, world_size: int, *, backend: str = "gloo", link: Link = LINK) -> None:
         self.backend, self.generation, self.mode = backend, 0, "raw"
         self.launcher = FakeLauncher()
         self.folder = RunDir(Path(os.devnull))  # there is none, and nothing can be put into it
@@ -45,7 +47,8 @@ class FakeCluster:
         self.ranks: list[FakeRank] = []
         self._pids = itertools.count(FIRST_PID)
         self._failures: dict[str, int] = {}
-        self._meetings = Meetings(self.ranks)
+        self._link = link
+        self._meetings = Meetings(self.ranks, link)
         self.transport = FakeTransport(self)
         self.feed = FakeFeed(self)
         self.restarts = 0
@@ -99,7 +102,7 @@ class FakeCluster:
             raise RankError(f"{join_ranks(busy)} did not join", hint="world.recover() brings them back", ranks=busy)
         self._may_fail("form", range(self.world_size))
         self.mode = mode
-        self._meetings = Meetings(self.ranks)
+        self._meetings = Meetings(self.ranks, self._link)
         for rank in self.ranks:
             rank.form(self.generation, mode, self._meetings)
         return self.world_size * (self.world_size + 1) / 2

@@ -63,7 +63,11 @@ class _HoldsGil(_Sleeps):
 
 class _ReduceOp(_Acted):
     def applies(self, call: PendingCall) -> bool:
-        return call.op in ("all_reduce", "reduce", "reduce_scatter_tensor") and arguments(call).get("op") != self.params["to"]
+        given = arguments(call)
+        reduces = call.op in ("all_reduce", "reduce", "reduce_scatter_tensor") or (
+            call.op in ("recv", "sendrecv") and "op" in given
+        )
+        return reduces and given.get("op") != self.params["to"]
 
     def strike(self, call: PendingCall, issue: Issue) -> Any:
         return issue(changed(call, op=self.params["to"]))
@@ -117,5 +121,7 @@ def arm(name: str, rank: FakeRank, params: dict[str, Any]) -> Interceptor:
         hands: Hands = rank
         return fault.arm(hands, **params)
     if name in ACTED:
-        return ACTED[name](rank, **fault.check(params))
+        acted = ACTED[name](rank, **fault.check(params))
+        acted.in_schedules = fault.in_schedule is not None
+        return acted
     raise UsageError(f"the fake world can't act out {name}", hint="add it to labkit/driver/fake/faults.py, or use a real world")

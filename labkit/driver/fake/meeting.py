@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ...schedule.cost import Link
 from ...wire import Call
+from .messages import ABORTED, CLOSED, LINK, Messages
 from .tensors import REDUCE
 
 if TYPE_CHECKING:
     from .rank import FakeRank
 
-CLOSED = "[fake] Connection closed by peer [127.0.0.1]:1"
-ABORTED = -6
 SIZED = ("all_reduce", "reduce", "broadcast", "all_gather", "all_gather_into_tensor", "reduce_scatter_tensor", "send", "recv")
 
 
@@ -54,8 +54,9 @@ class Arrival:
 class Meetings:
     """All calls under way of one generation."""
 
-    def __init__(self, ranks: Sequence[FakeRank]) -> None:
+    def __init__(self, ranks: Sequence[FakeRank], link: Link = LINK) -> None:
         self._ranks = ranks
+        self.messages = Messages(ranks, link)
         self._columns: dict[tuple[str, int], dict[int, Arrival]] = {}
         self._posted: list[Arrival] = []
         self._agreed: dict[tuple[str, int, int], dict[int, Call]] = {}
@@ -117,6 +118,7 @@ class Meetings:
             for arrival in list(column.values()):
                 if not arrival.done:
                     self._hang_up(arrival)
+        self.messages.lost(rank)
         for arrival in list(self._posted):
             if arrival.call.root == rank:
                 arrival.rank.throw(RuntimeError(CLOSED))

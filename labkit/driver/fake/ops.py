@@ -19,6 +19,7 @@ from ...faults import LeaveCell
 from ...registry import Registry, unknown
 from ...wire import CallSite, CodeError, Outcome, Shown, TensorSample, dumps, loads
 from ..transport import Pending, Reply
+from . import schedules
 from .dist import FakeDist
 from .faults import arm
 from .tensors import DTYPES, REDUCE, as_tensor
@@ -51,7 +52,8 @@ def serve(rank: FakeRank, pending: Pending, payload: dict[str, Any], buffers: li
     except BaseException as raised:  # noqa: BLE001 - whatever a cell raises is its outcome
         status, error = "error", describe(raised)
         rank.error = error if is_cell else rank.error
-    rank.activity, rank.beat_s = "idle", rank.clock.tick()
+    exact = pending.op in schedules.REQUESTS  # the seconds of other ranks must not hold a moment of this one's end
+    rank.activity, rank.beat_s = "idle", rank.clock.now_s() if exact else rank.clock.tick()
     outcome = Outcome(
         rank.rank, status, output=tuple(pending.output), error=error, elapsed_s=rank.beat_s - started_s, **known,
     )  # fmt: skip
@@ -201,3 +203,25 @@ def _all_reduce(rank: FakeRank, *_: Any, numel: int = 4, reduce_op: str = "sum",
     tensor = as_tensor(numpy.full(numel, rank.rank + 1, dtype))
     FakeDist(rank).all_reduce(tensor, op=reduce_op.upper())
     return [float(value) for value in tensor[:16].tolist()]
+
+
+# ---- schedules
+@OPS.register("schedule")
+def _schedule(rank: FakeRank, *_: Any, **payload: Any) -> dict[str, Any]:
+    try:
+        return schedules.schedule(rank, **payload)
+    except LabkitError:
+        raise
+    except Exception as error:
+        rank.error = describe(error)  # for whoever asks why others wait for this rank
+        raise
+
+
+@OPS.register("compare_schedules")
+def _compare_schedules(rank: FakeRank, *_: Any, **payload: Any) -> dict[str, Any]:
+    return schedules.compare_schedules(rank, **payload)
+
+
+@OPS.register("sweep_point")
+def _sweep_point(rank: FakeRank, *_: Any, **payload: Any) -> list[list[float]]:
+    return schedules.sweep_point(rank, **payload)

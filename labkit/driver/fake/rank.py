@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -125,12 +125,32 @@ class FakeRank:
         """A function of `dist` was called: through the armed faults, then issued."""
         self._number += 1
         issued = Issued(name, args, kwargs, find_site(), self._number, self.cell)
-        return self._through_faults(issued, 0)
+        return self.through_faults(self.interceptors, issued, self._issue)
 
-    def _through_faults(self, call: Any, depth: int) -> Any:
-        if depth < len(self.interceptors):
-            return self.interceptors[depth].around(call, lambda inner: self._through_faults(inner, depth + 1))
-        return self._issue(call)
+    def through_faults(self, faults: Sequence[Interceptor], call: Any, issue: Callable[[Any], Any]) -> Any:
+        """Hand a call from one armed fault to the next; the last one issues it."""
+        if not faults:
+            return issue(call)
+        return faults[0].around(call, lambda inner: self.through_faults(faults[1:], inner, issue))
+
+    # ---- moves of a schedule, which are no calls of `dist`
+    def note(self, line: Call, *, again: bool = False) -> int:
+        """A line for a move, or the newest one anew; its place in `calls`."""
+        self.beat_s = line.issued_s
+        if again:
+            self.calls[-1] = replace(line, index=self.calls[-1].index)
+        else:
+            self.calls.append(replace(line, index=len(self.calls) + 1))
+        return len(self.calls) - 1
+
+    def waiting_for(self, place: int, work: Callable[[], None]) -> None:
+        """Do `work`, and mark the line as done or failed by its end."""
+        try:
+            work()
+        except BaseException:
+            self._mark(place, "failed")
+            raise
+        self._mark(place, "done", self.clock.now_s())
 
     def _issue(self, issued: Issued) -> Any:
         group = issued.given.get("group") or Group("world", tuple(range(self.world_size)))
@@ -165,9 +185,9 @@ class FakeRank:
         arrival.done = True
         self._mark(arrival.place, "done")
 
-    def _mark(self, place: int, state: str) -> None:
+    def _mark(self, place: int, state: str, now_s: float | None = None) -> None:
         if place < len(self.calls):
-            self.beat_s = self.clock.tick()
+            self.beat_s = self.clock.tick() if now_s is None else now_s
             self.calls[place] = replace(self.calls[place], state=state, returned_s=self.beat_s)
 
     def _agree(self, call: Call) -> None:
