@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import plotly.graph_objects as go
@@ -48,6 +49,23 @@ def test_crossings_predicted_and_measured_agree_where_the_model_is_right() -> No
     assert model.num_bytes == crossover("recursive-doubling", "ring", 4, LINK)
     assert seen.num_bytes == pytest.approx(model.num_bytes, rel=0.3)
     assert seen.seconds == pytest.approx(model.seconds, rel=0.3)
+
+
+def test_noise_crosses_often_and_is_told_once() -> None:
+    runs = measured("ring", "recursive-doubling")
+    for place, size in enumerate(SIZES[3:6]):
+        runs["ring"][size] = [seconds * (1.6 if place % 2 else 0.6) for seconds in runs["recursive-doubling"][size]]
+    (seen,) = (each for each in cost_curves(4, runs, LINK).crossings if each.how == "measured")
+    assert (seen.one, seen.other) == ("recursive-doubling", "ring")
+    assert SIZES[2] < seen.num_bytes < SIZES[6]
+
+
+def test_the_title_is_as_wide_as_a_narrow_notebook() -> None:
+    curves = cost_curves(4, measured("ring", "recursive-doubling"), LINK, title="a title of many words " * 4)
+    title = to_rich(curves)[MIME]["layout"]["title"]["text"]
+    lines = [re.sub("<[^>]+>", "", line) for line in title.split("<br>")]
+    assert max(map(len, lines)) <= 48
+    assert lines[-2:] == ["from 391 KiB on ring is the cheapest (model)", "from 443 KiB on ring is the cheapest (measured)"]
 
 
 def test_text_has_a_row_per_size_and_the_crossings() -> None:
