@@ -105,6 +105,8 @@ def test_a_fault_strikes_its_move_and_the_world_mends(ranks: int, algorithm: str
                     assert "did not strike" in run.notes[0]
                     assert run.ok
                     continue
+                assert run.notes == (f"the fault {name} struck on rank {rank}",)
+                assert (fault.record.fired, fault.record.ending) == (1, expected.ending)
                 verdict = run.diagnosis.verdict if run.diagnosis is not None else None
                 if verdict is None and expected.ending == "abort":
                     assert run.disagreeing  # a message too short for its place, by a rank of which only the other half is seen

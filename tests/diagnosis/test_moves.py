@@ -1,0 +1,184 @@
+"""A schedule's moves, laid side by side by hand: what is found, and that nothing is found where nothing is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from labkit.diagnosis import align, judge
+from labkit.diagnosis.moves import late, newest_run, odd_ops, odd_sizes, slip
+from labkit.wire import Call, Evidence, RankView
+
+RANKS = 3
+
+
+def ring(rank: int, *, turn: int = 7, at_s: float = 100.0, cell: int = 2) -> list[Call]:
+    """The lines of a rank's four moves of a ring on three ranks, a millisecond each."""
+    return [
+        Call(
+            turn * 100 + step, 0, "recv", group_ranks=(0, 1, 2), shape=(100,), dtype="float32", num_bytes=400,
+            reduce_op="sum" if step < 2 else "", root=(rank - 1) % RANKS, cell=cell, state="done",
+            issued_s=at_s + step * 1e-3, returned_s=at_s + (step + 1) * 1e-3, algorithm="ring", step=step,
+            move=step + 1, turn=turn,
+        )
+        for step in range(4)
+    ]  # fmt: skip
+
+
+def world(lines: list[list[Call]], *, activity: str = "idle", cell: int = 2, **changes: dict[int, object]) -> Evidence:
+    """Evidence of ranks with these lines, two seconds later; `changes` are of single ranks: r1={"process": "dead"}."""
+    views = [
+        RankView(rank, pid=rank + 1, activity="call" if any(c.state == "issued" for c in line) else activity, cell=cell,
+                 calls=tuple(line), generation=1, **changes.get(f"r{rank}", {}))
+        for rank, line in enumerate(lines)
+    ]  # fmt: skip
+    return Evidence(len(lines), cell=cell, targets=tuple(range(len(lines))), taken_s=103.0, ranks=tuple(views))
+
+
+def healthy() -> list[list[Call]]:
+    return [ring(rank) for rank in range(RANKS)]
+
+
+def codes(evidence: Evidence) -> list[str]:
+    return [verdict.code for verdict in judge(evidence)]
+
+
+# ---- nothing is wrong
+def test_a_run_that_ended_well() -> None:
+    found = align(world(healthy()))
+    assert (found.algorithm, [len(line) for line in found.calls.values()]) == ("ring", [4, 4, 4])
+    assert (slip(found), odd_ops(found), odd_sizes(found), late(found)) == (None, None, None, None)
+    assert codes(world(healthy())) == []
+
+
+def test_the_same_program_again_is_no_move_made_twice() -> None:
+    one_move = [[ring(r)[0], replace(ring(r, turn=8, at_s=101.0)[0], index=900)] for r in range(RANKS)]
+    assert codes(world(one_move)) == []
+    assert {c.turn for line in align(world(one_move)).calls.values() for c in line} == {8}
+
+
+def test_a_request_that_repeats_its_program_says_no_turn_and_is_not_looked_at() -> None:
+    lines = [[replace(c, turn=0, index=i * 9 + c.index) for i in range(3) for c in ring(r)] for r in range(RANKS)]
+    assert align(world(lines)).algorithm == ""
+    assert codes(world(lines)) == []
+
+
+def test_overlapped_the_halves_of_a_move_have_lines_of_their_own() -> None:
+    lines = [[*ring(r), replace(ring(r)[-1], index=999, op="send", root=(r + 1) % RANKS)] for r in range(RANKS)]
+    assert codes(world(lines)) == []
+
+
+def test_what_the_beacon_has_forgotten_is_not_missed() -> None:
+    assert codes(world([line[2:] if rank == 1 else line for rank, line in enumerate(healthy())])) == []
+
+
+def test_calls_of_a_later_cell_end_the_schedule() -> None:
+    later = [Call(999, 1, "all_reduce", group_ranks=(0, 1, 2), cell=3, state="done", issued_s=101.0, returned_s=101.1)]
+    slow = healthy()
+    slow[1] = [replace(c, issued_s=c.issued_s + 1, returned_s=c.returned_s + 1) for c in slow[1]]
+    assert codes(world(slow)) == ["LK011"]
+    assert codes(world([line + later for line in slow], cell=3)) == []
+    assert codes(world(slow, cell=3)) == []  # a cell without a call
+    assert newest_run(Evidence(1), {0: ()}) == ("", {})
+
+
+# ---- something is
+def begun(line: list[Call], at: int) -> list[Call]:
+    return [*line[: at - 1], replace(line[at - 1], state="begun", returned_s=0.0)]
+
+
+def waiting(line: list[Call], at: int) -> list[Call]:
+    return [*line[: at - 1], replace(line[at - 1], state="issued", returned_s=0.0)]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        (
+            {"process": "dead", "exit_code": -9},
+            "LK001",
+            "rank 1 died (killed by SIGKILL) in step 1 of ring; rank 2 waits for its",
+        ),
+        ({"process": "stopped"}, "LK002", "rank 1 is stopped (SIGSTOP) in step 1 of ring; rank 2 waits for its message"),
+        ({"activity": "cell"}, "LK010", "rank 1 is busy in Python in step 1 of ring; rank 2 waits for its message"),
+        ({}, "LK007", "rank 1 left the schedule in step 1 of ring; rank 2 waits for its message in step 1, and rank 0"),
+    ],
+)
+def test_a_rank_that_does_not_make_its_move(change: dict[str, object], code: str, says: str) -> None:
+    lines = [waiting(ring(0), 3), begun(ring(1), 2), waiting(ring(2), 2)]
+    evidence = world(lines)
+    views = [replace(view, **change) if view.rank == 1 else view for view in evidence.ranks]
+    verdict = judge(replace(evidence, ranks=tuple(views)))[0]
+    assert (verdict.code, verdict.culprits, verdict.waiting) == (code, (1,), (0, 2))
+    assert verdict.sentence.startswith(says)
+
+
+def test_a_rank_that_died_between_two_moves() -> None:
+    evidence = world([waiting(ring(0), 3), ring(1)[:1], waiting(ring(2), 2)])
+    dead = replace(evidence.ranks[1], process="dead", exit_code=-9)
+    assert (
+        "died (killed by SIGKILL) after step 0 of ring"
+        in judge(replace(evidence, ranks=(evidence.ranks[0], dead, evidence.ranks[2])))[0].sentence
+    )
+    early = replace(dead, calls=())
+    assert (
+        "before its first step of ring"
+        in judge(replace(evidence, ranks=(evidence.ranks[0], early, evidence.ranks[2])))[0].sentence
+    )
+
+
+def test_a_move_left_out_or_made_twice_is_named_whatever_it_leads_to() -> None:
+    skipped = [*begun(ring(1), 2), *ring(1)[2:]]
+    twice = [*ring(1)[:2], replace(ring(1)[1], index=777), *waiting(ring(1), 3)[2:]]
+    for line, kind, says in (
+        (skipped, "skip", "skipped its part of step 1"),
+        (twice, "twice", "made its part of step 1 of ring twice"),
+    ):
+        for others in ([ring(0), waiting(ring(2), 4)], [ring(0), ring(2)]):
+            evidence = world([others[0], line, others[1]])
+            found = slip(align(evidence))
+            assert (found.rank, found.kind, found.call.step) == (1, kind, 1)
+            (verdict,) = judge(evidence)
+            assert (verdict.code, verdict.culprits) == ("LK009", (1,))
+            assert says in verdict.sentence
+    evidence = world([ring(0), skipped, waiting(ring(2), 4)])
+    aborted = replace(evidence.ranks[0], process="dead", exit_code=-6)
+    (verdict,) = judge(replace(evidence, ranks=(aborted, *evidence.ranks[1:])))
+    assert (verdict.code, verdict.ending) == ("LK009", "abort")
+    assert "rank 0 died of it" in verdict.sentence
+    killed = replace(aborted, exit_code=-9)
+    assert {v.code for v in judge(replace(evidence, ranks=(killed, *evidence.ranks[1:])))} == {"LK001", "LK009"}
+
+
+def test_an_op_of_ones_own() -> None:
+    lines = healthy()
+    lines[2][1] = replace(lines[2][1], reduce_op="max")
+    (verdict,) = judge(world(lines))
+    assert (verdict.code, verdict.culprits, verdict.ending) == ("LK006", (2,), "silent")
+    alone = [[replace(c, reduce_op="") for c in line] for line in healthy()]
+    alone[0] = [replace(c, reduce_op=op) for c, op in zip(ring(0), ("sum", "max", "sum", ""), strict=True)]  # nobody else adds
+    (verdict,) = judge(world(alone))
+    assert verdict.culprits == (0,)
+    assert verdict.sentence == "rank 0 combines with max in step 1 of ring and with sum in its other steps: the sums are wrong."
+
+
+def test_the_ends_of_a_message_that_differ() -> None:
+    lines = healthy()
+    lines[0] = [replace(c, op="send", root=1, shape=(50,) if c.step == 1 else (100,), reduce_op="") for c in lines[0]]
+    (verdict,) = judge(world(lines))
+    assert (verdict.code, verdict.culprits, verdict.ending) == ("LK005", (0,), "silent")
+    assert (
+        "rank 0 sent 50 elements of float32 to rank 1 in step 1 of ring, which had room for 100: nobody is told"
+        in verdict.sentence
+    )
+
+
+def test_only_a_pause_of_ones_own_is_late() -> None:
+    lines = healthy()
+    for rank in (0, 2):  # they wait inside of their moves
+        lines[rank][2:] = [replace(c, returned_s=c.returned_s + 1, issued_s=c.issued_s + (c.step == 3)) for c in lines[rank][2:]]
+    lines[1][2:] = [replace(c, issued_s=c.issued_s + 1, returned_s=c.returned_s + 1) for c in lines[1][2:]]
+    (verdict,) = judge(world(lines))
+    assert (verdict.code, verdict.culprits) == ("LK011", (1,))
+    assert verdict.sentence.startswith("rank 1 began step 2 of ring 1.00 s late")
