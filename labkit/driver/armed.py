@@ -1,4 +1,4 @@
-"""What is armed in a world that runs a schedule: whether it may strike there, how long to wait for it, and what became of it."""
+"""What is armed in a world that runs a schedule: whether it may fire there, how long to wait for it, and what became of it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def unfired(world: World) -> list[ActiveInjection]:
-    """The faults that are armed and have not struck yet."""
+    """The faults that are armed and have not fired yet."""
     return [active for active in world._injections if active.active and not active.record.fired]
 
 
 def refuse_armed(world: World, what: str) -> None:
-    """UsageError if a fault is armed: what is measured would be the fault, and it does not strike there anyway."""
+    """UsageError if a fault is armed: what is measured would be the fault, and it does not fire there anyway."""
     for active in unfired(world):
         raise UsageError(
             f"{active.fault.name} is armed on rank {active.rank}, and {what} measures ranks as they are",
-            hint="leave the `with` block first, or use world.run_schedule, where faults strike",
+            hint="leave the `with` block first, or use world.run_schedule, where faults fire",
         )
 
 
@@ -40,8 +40,8 @@ class Armed:
         return cls(tuple(unfired(world)))
 
     @property
-    def strikes(self) -> bool:
-        """Some fault may strike a move."""
+    def may_fire(self) -> bool:
+        """Some fault may fire in a move."""
         return any(active.fault.in_schedule is not None for active in self.faults)
 
     def may_resolve(self, limit_s: float) -> frozenset[str]:
@@ -54,17 +54,17 @@ class Armed:
         return MAY_RESOLVE - final
 
     def told(self, num_moves: Sequence[int], name: str) -> tuple[str, ...]:
-        """A line for each fault: that it struck, or why it did not."""
+        """A line for each fault: that it fired, or why it did not."""
         return tuple(_told(active, num_moves[active.rank], name) for active in self.faults)
 
 
 def _told(active: ActiveInjection, num_moves: int, name: str) -> str:
     fault, rank, at = active.fault, active.rank, active.params["at"]
     if fault.in_schedule is None:
-        return f"the fault {fault.name} on rank {rank} does not apply to a schedule: it did not strike"
+        return f"the fault {fault.name} on rank {rank} does not apply to a schedule: it did not fire"
     if active.record.fired:
         active.expect(fault.in_schedule)
-        return f"the fault {fault.name} struck on rank {rank}"
+        return f"the fault {fault.name} fired on rank {rank}"
     if at > num_moves:
-        return f"the fault {fault.name} did not strike: it waits for move {at}, and rank {rank} makes {num_moves} in {name}"
-    return f"the fault {fault.name} did not strike: from move {at} on, no move of rank {rank} in {name} is one that it applies to"
+        return f"the fault {fault.name} did not fire: it waits for move {at}, and rank {rank} makes {num_moves} in {name}"
+    return f"the fault {fault.name} did not fire: from move {at} on, no move of rank {rank} in {name} is one that it applies to"

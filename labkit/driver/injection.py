@@ -36,7 +36,7 @@ class ActiveInjection:
         return self._fired
 
     def expect(self, expectation: Expectation) -> None:
-        """It struck where something else is to be seen than in a cell."""
+        """It fired where something else is to be seen than in a cell."""
         self._expectation = expectation
 
     def observe(self, result: CellResult) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 from ..diagnosis import judge
 from ..errors import UsageError, WireError
+from ..schedule.records import ScheduleRun
+from ..schedule.sweeps import Sweep  # noqa: F401 - a recording may hold one, and is then read as one
 from ..wire import CellResult, Diagnosis, Verdict, loads
 from .record import Entry
 
@@ -60,8 +62,6 @@ class Replay:
     @classmethod
     def read(cls, path: Path) -> Replay:
         """A file that a Recorder wrote; a last line that was cut off is left out. WireError if it is no recording."""
-        from ..schedule import sweeps  # noqa: F401 - a recording may hold them, and runs and comparisons
-
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
         except OSError as error:
@@ -104,7 +104,7 @@ class Replay:
         """(line, note, diagnosis) of every result that has one."""
         for number, entry in enumerate(self.entries, start=1):
             value = entry.value
-            found = value.diagnosis if isinstance(value, CellResult) else value
+            found = value.diagnosis if isinstance(value, (CellResult, ScheduleRun)) else value
             if isinstance(found, Diagnosis):
                 yield number, entry.note, found
 

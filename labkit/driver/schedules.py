@@ -47,7 +47,7 @@ def run_schedule(
     The tensor is made on the ranks (`numel` elements; the total, for all-gather and reduce-scatter), or is the ranks'
     variable `tensor`, which stays as it is; `into` names a variable for the result. With `trace` the steps run one
     after the other and each is timed; without, they overlap as far as they can. What goes wrong on the ranks is told
-    by the record's diagnosis, as for a cell. A fault that is armed strikes one of its rank's moves (number `at`, from 1), which
+    by the record's diagnosis, as for a cell. A fault that is armed fires in one of its rank's moves (number `at`, from 1), which
     then run one after the other on all ranks; the record's notes say whether it did.
     """
     schedule = _schedule(world, algorithm, params)
@@ -62,12 +62,12 @@ def run_schedule(
     limit, armed = check_deadline(max(world.deadline_s, RUN_S) if deadline_s is None else deadline_s), Armed.now(world)
     shared = {
         "op": name, "dtype": dtype, "numel": size, "tensor": tensor, "into": into, "cell": world.cell,
-        "trace": bool(trace) or armed.strikes,
+        "trace": bool(trace) or armed.may_fire,
     }  # fmt: skip
     payloads = [{"program": dumps(program), **shared} for program in made]
     outcomes, diagnosis = ask(world, "schedule", payloads, limit, armed.may_resolve(limit))
     run = _run_record(schedule, outcomes, diagnosis, op=name, size=size, dtype=dtype, traced=trace)
-    if diagnosis is None and (armed.strikes or not run.ended or run.seconds >= LATE_S):
+    if diagnosis is None and (armed.may_fire or not run.ended or run.seconds >= LATE_S):
         run = replace(run, diagnosis=_after(world, outcomes))
     notes = armed.told([len(program.moves(run.num_elements)) for program in made], schedule.name)
     return replace(run, backend=world.backend, notes=notes)

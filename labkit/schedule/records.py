@@ -47,7 +47,7 @@ class ScheduleRun:
     `declared` is what the schedule says of each rank: messages sent and received, bytes sent and received.
     `traced`: the steps ran one after the other and were timed; otherwise they overlapped.
     `diagnosis` is there if the run did not end by itself (`error` is then the first rank's own words), or if something was
-    wrong with it all the same. `notes` say of each fault that was armed whether it struck.
+    wrong with it all the same. `notes` say of each fault that was armed whether it fired.
     """
 
     name: str

@@ -16,8 +16,8 @@ from labkit.views import to_html, to_text
 from labkit.wire import dumps, loads
 
 LINK = Link.of(latency_us=20, gb_per_s=2)
-STRIKING = [fault.name for fault in FAULTS.values() if fault.in_schedule is not None]
-STRUCK = [(2, "ring"), (3, "ring"), (4, "ring"), (4, "binomial-tree"), (4, "everyone"), (5, "naive"), (8, "halving-doubling")]
+FIRING = [fault.name for fault in FAULTS.values() if fault.in_schedule is not None]
+FIRED_IN = [(2, "ring"), (3, "ring"), (4, "ring"), (4, "binomial-tree"), (4, "everyone"), (5, "naive"), (8, "halving-doubling")]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
@@ -91,9 +91,9 @@ def test_comparisons_sweeps_and_crossings_are_the_models() -> None:
 
 
 # ---- faults
-@pytest.mark.parametrize("name", STRIKING)
-@pytest.mark.parametrize(("ranks", "algorithm"), STRUCK)
-def test_a_fault_strikes_its_move_and_the_world_mends(ranks: int, algorithm: str, name: str) -> None:
+@pytest.mark.parametrize("name", FIRING)
+@pytest.mark.parametrize(("ranks", "algorithm"), FIRED_IN)
+def test_a_fault_fires_in_its_move_and_the_world_mends(ranks: int, algorithm: str, name: str) -> None:
     expected = FAULTS[name].in_schedule
     assert expected is not None
     for rank in sorted({0, ranks // 2, ranks - 1}):
@@ -102,10 +102,10 @@ def test_a_fault_strikes_its_move_and_the_world_mends(ranks: int, algorithm: str
                 with world.inject(name, rank=rank, at=at) as fault:
                     run = world.run_schedule(algorithm, numel=1680)
                 if not fault.record.fired:
-                    assert "did not strike" in run.notes[0]
+                    assert "did not fire" in run.notes[0]
                     assert run.ok
                     continue
-                assert run.notes == (f"the fault {name} struck on rank {rank}",)
+                assert run.notes == (f"the fault {name} fired on rank {rank}",)
                 assert (fault.record.fired, fault.record.ending) == (1, expected.ending)
                 verdict = run.diagnosis.verdict if run.diagnosis is not None else None
                 if verdict is None and expected.ending == "abort":
@@ -151,13 +151,13 @@ def test_sentences() -> None:
     )
 
 
-def test_a_fault_that_can_not_strike_is_told_and_nothing_is_measured_with_one() -> None:
+def test_a_fault_that_can_not_fire_is_told_and_nothing_is_measured_with_one() -> None:
     with fake_world(3) as world:
         for name in (fault.name for fault in FAULTS.values() if fault.in_schedule is None):
             with world.inject(name, rank=1) as fault:
                 run = world.run_schedule("ring", numel=100)
                 assert run.ok
-                assert run.notes == (f"the fault {name} on rank 1 does not apply to a schedule: it did not strike",)
+                assert run.notes == (f"the fault {name} on rank 1 does not apply to a schedule: it did not fire",)
                 assert fault.record.fired == 0
                 with pytest.raises(UsageError, match=f"{name} is armed on rank 1, and a sweep measures"):
                     world.sweep([1024])

@@ -1,4 +1,4 @@
-"""Faults inside a schedule, for real: each strikes the move it waits for, rank and step are named, and the world mends."""
+"""Faults inside a schedule, for real: each fires in the move it waits for, rank and step are named, and the world mends."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ pytestmark = pytest.mark.gloo
 
 WorldMaker = Callable[..., World]
 VERDICT_WITHIN_S = 2.5  # where nothing else runs it is 0.5 s to 1 s
-STRIKING = [fault.name for fault in FAULTS.values() if fault.in_schedule is not None]
+FIRING = [fault.name for fault in FAULTS.values() if fault.in_schedule is not None]
 PARAMS: dict[str, dict[str, Any]] = {"slow": {"delay_s": 0.7}}
 FIRST_MOVE = ("reduce-op-mismatch", "shape-mismatch", "dtype-mismatch")  # the one that receives, and adds, in ring and tree
-CASES = [(size, "ring", name) for size in (2, 3, 4) for name in STRIKING] + [(4, "binomial-tree", name) for name in STRIKING]
+CASES = [(size, "ring", name) for size in (2, 3, 4) for name in FIRING] + [(4, "binomial-tree", name) for name in FIRING]
 
 
 def culprit_of(size: int) -> int:
@@ -29,7 +29,7 @@ def culprit_of(size: int) -> int:
 
 
 @pytest.mark.parametrize(("size", "algorithm", "name"), CASES)
-def test_a_fault_strikes_its_move(world_of: WorldMaker, size: int, algorithm: str, name: str) -> None:
+def test_a_fault_fires_in_its_move(world_of: WorldMaker, size: int, algorithm: str, name: str) -> None:
     world, rank, at = world_of(size), culprit_of(size), 1 if name in FIRST_MOVE else 2
     expected = FAULTS[name].in_schedule
     assert expected is not None
@@ -39,7 +39,7 @@ def test_a_fault_strikes_its_move(world_of: WorldMaker, size: int, algorithm: st
     assert time.monotonic() - began_s < VERDICT_WITHIN_S
     record = fault.record
     assert (record.fired, record.ending) == (1, expected.ending)
-    assert run.notes == (f"the fault {name} struck on rank {rank}",)
+    assert run.notes == (f"the fault {name} fired on rank {rank}",)
     verdict = run.diagnosis.verdict
     assert record.verdict == verdict.code
     assert verdict.code in expected.codes, verdict
@@ -61,7 +61,7 @@ def test_a_fault_strikes_its_move(world_of: WorldMaker, size: int, algorithm: st
     assert world.diagnose().healthy
 
 
-def test_the_overlapped_run_is_struck_too_and_only_once(world_of: WorldMaker) -> None:
+def test_the_overlapped_run_is_broken_too_and_only_once(world_of: WorldMaker) -> None:
     world = world_of(3)
     with world.inject("reduce-op-mismatch", rank=1) as fault:
         run = world.run_schedule("ring", numel=1 << 20, trace=False)
@@ -72,12 +72,12 @@ def test_the_overlapped_run_is_struck_too_and_only_once(world_of: WorldMaker) ->
     assert fault.record.fired == 1
 
 
-def test_a_fault_that_can_not_strike_is_told(world_of: WorldMaker) -> None:
+def test_a_fault_that_can_not_fire_is_told(world_of: WorldMaker) -> None:
     world = world_of(3)
     for name, params, says in (
         ("swapped-order", {}, "swapped-order on rank 1 does not apply to a schedule"),
         ("root-mismatch", {}, "root-mismatch on rank 1 does not apply to a schedule"),
-        ("killed", {"at": 5}, "killed did not strike: it waits for move 5, and rank 1 makes 4 in ring"),
+        ("killed", {"at": 5}, "killed did not fire: it waits for move 5, and rank 1 makes 4 in ring"),
         ("reduce-op-mismatch", {"at": 3}, "from move 3 on, no move of rank 1 in ring is one that it applies to"),
     ):
         with world.inject(name, rank=1, **params) as fault:

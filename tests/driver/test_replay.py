@@ -82,6 +82,23 @@ def test_a_recorder_is_the_world_and_writes_what_it_gives(tmp_path: Path) -> Non
     assert (again.entries[0].value, again.entries[2].value, again.entries[3].value) == (result, report, table)
 
 
+def test_runs_comparisons_and_sweeps_come_back_marked(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    with fake_world(3) as world, record(world, path, "three ranks") as noted:
+        made = [noted.run_schedule("ring"), noted.compare(["ring"]), noted.sweep([1024, 4096, 8192], ["ring"])]
+        with world.inject("slow", 1):
+            made.append(noted.run_schedule("ring", numel=10))
+    again = replay(path)
+    given = [again.run_schedule(), again.compare(), again.sweep(), again.run_schedule()]
+    assert [replace(value, source=None) for value in given] == made
+    assert {(value.source.about, value.source.backend, value.source.world_size) for value in given} == {
+        ("three ranks", "gloo", 3)
+    }
+    assert all("not run here" in str(value) and "not run here" in to_html(value) for value in given)
+    assert [diagnosis.verdict.code for _, _, diagnosis in again.diagnoses()] == ["LK011"]
+    assert again.rejudge() == ()
+
+
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("mine")
