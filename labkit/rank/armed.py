@@ -26,8 +26,11 @@ def armed_for_moves(wire: Wire) -> list[Interceptor]:
     return [each for each in wire.context.tap.interceptors if each.in_schedules]
 
 
-def mover(interceptors: list[Interceptor]) -> Callable[[Wire, Memory, int, Move, str], None]:
-    """What makes one move through these faults."""
+Sizes = list[tuple[int | None, int | None]]
+
+
+def mover(interceptors: list[Interceptor]) -> Callable[[Wire, Memory, int, Move, str], Sizes]:
+    """What makes one move through these faults, and says how many bytes went out and came in: none, once, or more often."""
     return lambda wire, memory, number, move, op: ArmedMove(wire, memory, number, move, op).make(interceptors)
 
 
@@ -40,27 +43,28 @@ class ArmedMove:
         given = arguments(move, memory.outgoing(move), self._came, op)
         self._pending = PendingCall(move.kind, (), given, None, number, wire.context.cell)
         self._line = line_of(wire, memory, number, move, op)
-        self._issued = 0
+        self._sizes: Sizes = []
 
-    def make(self, interceptors: list[Interceptor]) -> None:
+    def make(self, interceptors: list[Interceptor]) -> Sizes:
         """Pass the faults; what came in is applied once, by the op of the call that brought it."""
         ring = self._wire.context.ring
         self._slot = ring.issue(replace(self._line, state="begun"))
         pass_through(interceptors, self._pending, self._issue)
-        if self._issued and self._move.kind != "send":
+        if self._sizes and self._move.kind != "send":
             self._memory.arrive(self._move, self._came, self._op)
+        return self._sizes
 
     def _issue(self, call: PendingCall) -> None:
         context, out, into = self._wire.context, *tensors(call)
-        if self._issued:  # once more: a line of its own
+        if self._sizes:  # once more: a line of its own
             self._line = replace(self._line, index=context.tap.next_index())
         self._op = op_name(call.kwargs.get("op", self._op))
         line = self._line = replace(self._line, issued_s=monotonic(), **seen(out if into is None else into, self._move, self._op))
-        if self._issued:
+        if self._sizes:
             self._slot = context.ring.issue(line)
         else:
             context.ring.issue_begun(self._slot, line)
-        self._issued += 1
+        self._sizes.append((num_bytes(out), num_bytes(into)))
         state = "failed"
         try:
             exchange(self._wire, self._move, out, into)
@@ -85,6 +89,10 @@ def tensors(call: PendingCall) -> tuple[torch.Tensor | None, torch.Tensor | None
     if call.op == "sendrecv":
         return call.kwargs["input_tensor"], call.kwargs["output_tensor"]
     return (call.kwargs["tensor"], None) if call.op == "send" else (None, call.kwargs["tensor"])
+
+
+def num_bytes(tensor: torch.Tensor | None) -> int | None:
+    return None if tensor is None else tensor.numel() * tensor.element_size()
 
 
 def op_name(op: Any) -> str:

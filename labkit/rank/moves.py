@@ -49,12 +49,19 @@ class Tally:
 
     def move(self, move: Move, itemsize: int) -> None:
         """Count what a move sends and receives."""
-        if move.kind != "recv":
+        self.message(
+            (move.send_stop - move.send_start) * itemsize if move.kind != "recv" else None,
+            incoming(move) * itemsize if move.kind != "send" else None,
+        )
+
+    def message(self, sent_bytes: int | None, received_bytes: int | None) -> None:
+        """Count a message out, one in, or both; None is no message."""
+        if sent_bytes is not None:
             self.sent_messages += 1
-            self.sent_bytes += (move.send_stop - move.send_start) * itemsize
-        if move.kind != "send":
+            self.sent_bytes += sent_bytes
+        if received_bytes is not None:
             self.received_messages += 1
-            self.received_bytes += (move.recv_stop - move.recv_start) * itemsize
+            self.received_bytes += received_bytes
 
 
 class Wire:
@@ -188,8 +195,12 @@ def step_by_step(wire: Wire, memory: Memory, moves: list[Move], op: str, *, time
     memory.keep_apart()
     for number, move in enumerate(moves, start=1):
         began = time.perf_counter()
-        make(wire, memory, number, move, op)
-        tally.move(move, itemsize)
+        made = make(wire, memory, number, move, op)
+        if made is None:
+            tally.move(move, itemsize)
+        else:
+            for sizes in made:  # what a fault has made of it
+                tally.message(*sizes)
         tally.step_s[move.step] = tally.step_s.get(move.step, 0.0) + time.perf_counter() - began
     wire.settle()
     return tally

@@ -143,7 +143,9 @@ def test_sentences() -> None:
         with fake_world(4) as world, world.inject(name, rank=2, at=3):
             assert world.run_schedule("ring", numel=1200).diagnosis.verdict.sentence == sentence
     with fake_world(4) as world, world.inject("shape-mismatch", rank=2, at=2):
-        verdict = world.run_schedule("binomial-tree", numel=1200).diagnosis.verdict
+        run = world.run_schedule("binomial-tree", numel=1200)
+    assert (run.ended, run.counted, run.ranks[2].sent_bytes) == (True, False, 600 * 4 + 1200 * 4)
+    verdict = run.diagnosis.verdict
     assert verdict.culprits == (2,)
     assert verdict.sentence == (
         "rank 2 sent 600 elements of float32 to rank 0 in step 1 of binomial-tree, which had room for 1200: "

@@ -72,6 +72,17 @@ def test_the_overlapped_run_is_broken_too_and_only_once(world_of: WorldMaker) ->
     assert fault.record.fired == 1
 
 
+def test_a_message_too_short_for_its_place_is_silent_and_named(world_of: WorldMaker) -> None:
+    world = world_of(4)
+    with world.inject("shape-mismatch", rank=2, at=2):  # its send to the root
+        run = world.run_schedule("binomial-tree", numel=1200)
+    assert (run.ended, run.agrees, run.counted) == (True, False, False)
+    verdict = run.diagnosis.verdict
+    assert (verdict.code, verdict.culprits, verdict.ending) == ("LK005", (2,), "silent")
+    assert "rank 2 sent 600 elements of float32 to rank 0 in step 1 of binomial-tree, which had room for 1200" in verdict.sentence
+    assert world.run_schedule("binomial-tree", numel=1200).ok
+
+
 def test_a_fault_that_can_not_fire_is_told(world_of: WorldMaker) -> None:
     world = world_of(3)
     for name, params, says in (

@@ -64,6 +64,8 @@ class Runner:
         self.messages: Messages = rank.meetings.messages
         self.faults = [each for each in rank.interceptors if each.in_schedules]
         self.step_s: dict[int, float] = {}
+        self.sent: list[int] = []  # bytes of each message
+        self.received: list[int] = []
 
     def run(self, moves: Sequence[Move], buffer: Buffer) -> None:
         """Every move to its end before the next one starts, through the armed faults."""
@@ -105,6 +107,8 @@ class Runner:
             place = rank.note(line, again=not made)
             made.append(op)
             out, into = _tensors(call)
+            self.sent += [] if out is None else [int(out.nbytes)]
+            self.received += [] if into is None else [int(into.nbytes)]
             rank.waiting_for(place, lambda: self.messages.exchange(rank, self._halves(move, 0, out, into)))
 
         rank.through_faults(self.faults, pending, issue)
@@ -160,12 +164,9 @@ def schedule(
     if into:
         shaped = tensor and rank.namespace[tensor].size == result.size
         rank.namespace[into] = as_tensor(result.reshape(rank.namespace[tensor].shape) if shaped else result.copy())
-    item_bytes = buffer.data.itemsize
-    sent = [move.send_stop - move.send_start for move in moves if move.kind != "recv"]
-    received = [move.recv_stop - move.recv_start for move in moves if move.kind != "send"]
     return {
-        "sent_messages": len(sent), "received_messages": len(received), "sent_bytes": sum(sent) * item_bytes,
-        "received_bytes": sum(received) * item_bytes, "step_s": [[step, s] for step, s in sorted(runner.step_s.items())],
+        "sent_messages": len(runner.sent), "received_messages": len(runner.received), "sent_bytes": sum(runner.sent),
+        "received_bytes": sum(runner.received), "step_s": [[step, s] for step, s in sorted(runner.step_s.items())],
         "numel": num_elements, "began_s": began_s, "ended_s": ended_s, **_compared(result, right, rank.world_size),
     }  # fmt: skip
 
