@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ..errors import LabkitError
 from ..registry import Registry
+from ..units import is_number
 from ..wire import TensorTable
 
 Check = Callable[..., str]
 CHECKS: Registry[Check] = Registry("check", "labkit.exercises")
+Case = tuple[str, tuple[Any, ...], float]  # in words, what a learner's function is given, and what is right
 
 
 class NotYet(LabkitError):
@@ -19,6 +22,36 @@ class NotYet(LabkitError):
 def check(name: str) -> Callable[[Check], Check]:
     """Register a check under "<number of the lab>/<what>"."""
     return CHECKS.register(name)
+
+
+def close(got: Any, wanted: float, tolerance: float = 1e-6) -> bool:
+    """Whether an answer is a number, and the right one but for rounding.
+
+    >>> close(1.0, 1.0), close(None, 1.0), close(1.1, 1.0)
+    (True, False, False)
+    """
+    return is_number(got) and bool(abs(got - wanted) <= tolerance * abs(wanted))
+
+
+def hold(
+    answer: Callable[..., Any],
+    cases: Iterable[Case],
+    hint: str,
+    *,
+    said: Callable[[float], str] = "{:.4g}".format,
+    tolerance: float = 1e-6,
+) -> int:
+    """Hold a learner's function against what is right, case by case; how many there were.
+
+    NotYet names the first case that is wrong, with both numbers as `said` writes them.
+    """
+    tried = 0
+    for where, given, wanted in cases:
+        got = answer(*given)
+        if not close(got, wanted, tolerance):
+            raise NotYet(f"{where} you say {said(got) if is_number(got) else got}, not {said(wanted)}", hint=hint)
+        tried += 1
+    return tried
 
 
 def rows(table: TensorTable) -> dict[int, tuple[float, ...]]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..schedule import ALGORITHMS, Link, Schedule, Topology, host_traffic
 from ..schedule.hosts import HostsReport
-from ..units import format_bytes, is_number
-from ._base import NotYet, check
+from ..units import format_bytes
+from ._base import NotYet, check, close
 
 MIB = 1 << 20
 SHAPES = ((2, 2), (2, 4), (4, 4), (3, 8))
@@ -22,7 +22,7 @@ def hosts(answer: Callable[[int, int, int], Any]) -> str:
         num_bytes = 64 * ranks
         matrix = _matrix(ALGORITHMS["ring"].schedule(ranks), num_hosts, local, num_bytes)
         wanted, got = int(matrix.sum() - matrix.trace()), answer(num_hosts, local, num_bytes)
-        if not _close(got, wanted):
+        if not close(got, wanted):
             raise NotYet(
                 f"{num_hosts} hosts of {local} ranks, {num_bytes} bytes: you say {got}, the schedule counts {wanted}",
                 hint="how many of the ring's links go from host to host, and what goes over each link?",
@@ -55,7 +55,7 @@ def levels(answer: Callable[[int, int], Any], report: Any) -> str:
             for name, params in (("ring", {}), ("hierarchical", {"ranks_per_host": local}))
         )
         got = answer(num_hosts, local)
-        if not _close(got, flat / two):
+        if not close(got, flat / two):
             raise NotYet(
                 f"{num_hosts} hosts of {local} ranks: you say {got}, the schedules count {flat / two:.4g}",
                 hint="a host sends 2n(p - 1)/p in the flat ring; across, h hosts do a ring of their own",
@@ -81,7 +81,3 @@ def _whole(report: Any) -> HostsReport:
     if not report.comparisons or report.inside.error or report.across.error or report.across.interrupted:
         raise NotYet("this measurement ended early", hint="run the cell above again")
     return report
-
-
-def _close(got: Any, wanted: float) -> bool:
-    return is_number(got) and abs(got - wanted) <= 1e-9 * abs(wanted)

@@ -23,4 +23,4 @@ def html(table: Any) -> str:
     return f'<div class="lk-head">{h.esc(table.title)}</div>{h.para(table.facts, "lk-tag")}{h.table(_HEAD, rows)}'
 
 
-add(("labkit.exercises.lab03", "Liar"), text, html)
+add(("labkit.exercises.lab03_tables", "Liar"), text, html)

@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from labkit.exercises.lab03 import TABLES
+from labkit.exercises.lab03_tables import TABLES
 from labkit.schedule import ALGORITHMS, Link, Schedule, check_schedule, count, predict, trace
 from labkit.schedule.recording import Source
 from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Timing

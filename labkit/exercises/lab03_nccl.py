@@ -1,0 +1,49 @@
+"""Lab 03, what NCCL believes: its choices by its model, and in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..schedule.nccl_log import NcclCost, recorded
+from ..schedule.nccl_model import NcclMachine, choices
+from ..units import format_bytes
+from ._base import NotYet, check, hold
+
+
+@check("03/nccl")
+def nccl(answer: Any) -> str:
+    """The largest power of two for which NCCL's model takes the tree, on four hosts."""
+    machine = NcclMachine(num_ranks=32, num_nodes=4, num_channels=16)
+    picked = {1 << power: choices(machine, "all_reduce", 1 << power)[0].algorithm for power in range(6, 33)}
+    wanted = max(size for size, algorithm in picked.items() if algorithm == "tree")
+    if answer != wanted or isinstance(answer, bool):
+        said = picked.get(answer, "nothing, it is no power of two") if isinstance(answer, int) else "no size"
+        raise NotYet(f"at {answer} the model takes {said}", hint="the largest size for which the tree comes first")
+    alone = choices(NcclMachine(num_ranks=8, num_channels=24), "all_reduce", 1024)[0]
+    return f"tree up to {format_bytes(wanted)} on four hosts; on one host even 1 KiB goes by {alone.algorithm}."
+
+
+@check("03/nccl-log")
+def nccl_log(answer: Callable[[NcclCost, NcclCost], Any]) -> str:
+    """The size from which a tuner's option with more bandwidth overtakes one with less latency."""
+    log = recorded("two-sockets")
+    pairs = [(log.cost(op, "ring", "LL"), log.cost(op, "ring", "Simple")) for op in ("broadcast", "all_gather")]
+    pairs.append((NcclCost("all_reduce", "tree", "LL", 25.2, 8.7), NcclCost("all_reduce", "ring", "Simple", 190.0, 200.0)))
+    cases = [(_both(quick, wide), (quick, wide), _overtakes(quick, wide)) for quick, wide in pairs]
+    hold(answer, cases, "set both times equal; 1 GB/s are 1e3 bytes in a µs", said=format_bytes, tolerance=1e-4)
+    before, after = (regime[place].num_bytes for regime, place in zip(log.regimes("broadcast"), (-1, 0), strict=True))
+    return (
+        f"by the table broadcast changes at {format_bytes(answer(*pairs[0]))}; by the log it takes LL up to "
+        f"{format_bytes(before)} and Simple from {format_bytes(after)}."
+    )
+
+
+def _overtakes(quick: NcclCost, wide: NcclCost) -> float:
+    """The bytes at which both take as long."""
+    return (wide.latency_us - quick.latency_us) / (1e-3 / quick.gb_per_s - 1e-3 / wide.gb_per_s)
+
+
+def _both(quick: NcclCost, wide: NcclCost) -> str:
+    one, other = (f"{each.latency_us:g} µs, {each.gb_per_s:g} GB/s" for each in (quick, wide))
+    return f"for {one} and {other}"
