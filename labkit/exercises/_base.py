@@ -39,17 +39,18 @@ def hold(
     hint: str,
     *,
     said: Callable[[float], str] = "{:.4g}".format,
+    truth: str = "not",
     tolerance: float = 1e-6,
 ) -> int:
     """Hold a learner's function against what is right, case by case; how many there were.
 
-    NotYet names the first case that is wrong, with both numbers as `said` writes them.
+    NotYet names the first case that is wrong, with both numbers as `said` writes them; `truth` stands before the right one.
     """
     tried = 0
     for where, given, wanted in cases:
         got = answer(*given)
         if not close(got, wanted, tolerance):
-            raise NotYet(f"{where} you say {said(got) if is_number(got) else got}, not {said(wanted)}", hint=hint)
+            raise NotYet(f"{where} you say {said(got) if is_number(got) else got}, {truth} {said(wanted)}", hint=hint)
         tried += 1
     return tried
 

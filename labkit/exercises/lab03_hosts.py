@@ -8,7 +8,7 @@ from typing import Any
 from ..schedule import ALGORITHMS, Link, Schedule, Topology, host_traffic
 from ..schedule.hosts import HostsReport
 from ..units import format_bytes
-from ._base import NotYet, check, close
+from ._base import NotYet, check, hold
 
 MIB = 1 << 20
 SHAPES = ((2, 2), (2, 4), (4, 4), (3, 8))
@@ -17,16 +17,14 @@ SHAPES = ((2, 2), (2, 4), (4, 4), (3, 8))
 @check("03/hosts")
 def hosts(answer: Callable[[int, int, int], Any]) -> str:
     """The bytes that cross from host to host in a flat ring."""
+    cases = []
     for num_hosts, local in SHAPES:
-        ranks = num_hosts * local
-        num_bytes = 64 * ranks
-        matrix = _matrix(ALGORITHMS["ring"].schedule(ranks), num_hosts, local, num_bytes)
-        wanted, got = int(matrix.sum() - matrix.trace()), answer(num_hosts, local, num_bytes)
-        if not close(got, wanted):
-            raise NotYet(
-                f"{num_hosts} hosts of {local} ranks, {num_bytes} bytes: you say {got}, the schedule counts {wanted}",
-                hint="how many of the ring's links go from host to host, and what goes over each link?",
-            )
+        num_bytes = 64 * num_hosts * local
+        matrix = _matrix(ALGORITHMS["ring"].schedule(num_hosts * local), num_hosts, local, num_bytes)
+        where = f"{num_hosts} hosts of {local} ranks, {num_bytes} bytes:"
+        cases.append((where, (num_hosts, local, num_bytes), float(matrix.sum() - matrix.trace())))
+    hint = "how many of the ring's links go from host to host, and what goes over each link?"
+    hold(answer, cases, hint, said="{:.10g}".format, truth="the schedule counts")
     return "as counted in the schedules, on 2 to 4 hosts."
 
 
@@ -48,18 +46,16 @@ def across(report: Any) -> str:
 def levels(answer: Callable[[int, int], Any], report: Any) -> str:
     """How many times as much a host sends out in the flat ring as on two levels, by the schedules and by the clock."""
     found = _whole(report)
+    cases = []
     for num_hosts, local in SHAPES:
         ranks = num_hosts * local
         flat, two = (
             _out(_matrix(ALGORITHMS[name].schedule(ranks, **params), num_hosts, local, 64 * ranks))
             for name, params in (("ring", {}), ("hierarchical", {"ranks_per_host": local}))
         )
-        got = answer(num_hosts, local)
-        if not close(got, flat / two):
-            raise NotYet(
-                f"{num_hosts} hosts of {local} ranks: you say {got}, the schedules count {flat / two:.4g}",
-                hint="a host sends 2n(p - 1)/p in the flat ring; across, h hosts do a ring of their own",
-            )
+        cases.append((f"{num_hosts} hosts of {local} ranks:", (num_hosts, local), flat / two))
+    hint = "a host sends 2n(p - 1)/p in the flat ring; across, h hosts do a ring of their own"
+    hold(answer, cases, hint, truth="the schedules count")
     largest = max(found.comparisons, key=lambda each: each.num_bytes)
     counted = answer(found.num_hosts, found.ranks_per_host)
     return f"counted {counted:.2f} times, measured {found.gain(largest):.2f} times at {format_bytes(largest.num_bytes)}."

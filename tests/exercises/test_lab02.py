@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from labkit.exercises import CHECKS, NotYet
-from labkit.exercises.lab02 import copied_ring, ring_with, schedule_of
+from labkit.exercises.lab02_rings import copied_ring, ring_with, schedule_of
 from labkit.schedule import ALGORITHMS, Schedule, Trace, check_schedule, count, simulate
 from labkit.schedule.layout import Layout
 from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Timing

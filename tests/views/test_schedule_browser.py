@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from labkit.exercises.lab02 import copied_ring
+from labkit.exercises.lab02_rings import copied_ring
 from labkit.schedule import ALGORITHMS, trace
 from labkit.views import schedule_plain as plain
 from labkit.views.schedule_geometry import place

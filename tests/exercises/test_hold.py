@@ -1,0 +1,37 @@
+"""A learner's function held against its cases: what is taken for right, and what a refusal says."""
+
+from __future__ import annotations
+
+import pytest
+
+from labkit.errors import YourTurn
+from labkit.exercises import NotYet
+from labkit.exercises._base import hold
+
+CASES = [(f"for {n}", (n,), 2.0 * n) for n in (1, 2, 300)]
+
+
+def test_right_answers_are_counted() -> None:
+    assert hold(lambda n: 2 * n, CASES, "double it") == 3
+    assert hold(lambda n: 2 * n * (1 + 1e-9), iter(CASES), "double it") == 3
+    assert hold(lambda n: 2 * n * 1.01, CASES, "double it", tolerance=0.02) == 3
+
+
+@pytest.mark.parametrize("got", [5, None, True, "2"])
+def test_the_first_wrong_case_is_named(got: object) -> None:
+    with pytest.raises(NotYet) as caught:
+        hold(lambda n: got, CASES, "double it")
+    assert (caught.value.what, caught.value.hint) == (f"for 1 you say {got}, not 2", "double it")
+
+
+def test_numbers_are_said_as_the_check_wants_them() -> None:
+    with pytest.raises(NotYet, match="for 1 you say 0300 cm, the ruler says 0200 cm; measure it"):
+        hold(lambda n: 3 * n, CASES, "measure it", said=lambda metres: f"{100 * metres:04.0f} cm", truth="the ruler says")
+
+
+def test_an_open_exercise_stays_an_open_exercise() -> None:
+    def open_still(n: int) -> int:
+        raise YourTurn
+
+    with pytest.raises(YourTurn):
+        hold(open_still, CASES, "double it")
