@@ -127,13 +127,13 @@ def lab(name: str) -> Lab:
 
 def saw(world: World, result: CellResult | None = None) -> None:
     """The world's hook: something has happened. Costs nothing while no lab is open."""
-    if DESK.lab is not None:
+    if DESK.lab is not None and not world.apart:
         DESK.lab.saw(world, result)
 
 
 def recovered(world: World, report: RecoveryReport) -> None:
     """The world's hook: it has been brought back."""
-    if DESK.lab is not None:
+    if DESK.lab is not None and not world.apart:
         DESK.lab.recovered(report)
         DESK.lab.saw(world)
 

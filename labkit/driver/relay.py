@@ -2,8 +2,8 @@
 
 `python relay.py DELAY_S PID ...`, run in the network namespace of the bridge, makes a pair of TAP devices for each PID:
 `port0`, `port1`, ... here, and `eth0` in that process's namespace. A frame from a host comes here `DELAY_S` later, one
-to a host at once, so that it is `DELAY_S` from a host to another. Says one empty line when the devices are there; ends with its standard input. Standard library only: it
-has to start in no time.
+to a host at once, so that it is `DELAY_S` from a host to another. Says one empty line when the devices are there; ends
+with its standard input. Standard library only: it has to start in no time.
 """
 
 from __future__ import annotations

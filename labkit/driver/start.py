@@ -60,6 +60,19 @@ def start(
     running = HOLDER.world
     if running is not None:
         return _same(running, ranks, backend, mode, hosts)
+    HOLDER.world = bring_up(
+        ranks, backend, mode=mode, launcher=launcher, share_gpu=share_gpu, hosts=hosts, rate=rate, delay=delay,
+        placement=placement, deadline_s=deadline_s, group_timeout_s=group_timeout_s, on_progress=on_progress,
+    )  # fmt: skip
+    return HOLDER.world
+
+
+def bring_up(
+    ranks: int | None, backend: str, *, mode: str = "raw", launcher: str = "auto", share_gpu: bool = False,
+    hosts: int | str = 0, rate: str = "", delay: str = "", placement: str = "block", deadline_s: float = DEADLINE_S,
+    group_timeout_s: float = GROUP_TIMEOUT_S, on_progress: Callable[[str], None] | None = None,
+) -> World:  # fmt: skip
+    """The same beside whatever runs: the caller's own, who has to stop it."""
     began = time.monotonic()
     gpus = find_gpus() if backend != "gloo" else []
     num_ranks = ranks if ranks is not None else len(gpus) or DEFAULT_CPU_RANKS
@@ -74,9 +87,7 @@ def start(
         if under is not None:
             under.close()
         raise
-    world = World(cluster, mode=mode, deadline_s=deadline_s, started_in_s=time.monotonic() - began)
-    HOLDER.world = world
-    return world
+    return World(cluster, mode=mode, deadline_s=deadline_s, started_in_s=time.monotonic() - began)
 
 
 def _overridden(ranks: int | None, backend: str) -> tuple[int | None, str]:

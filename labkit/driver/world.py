@@ -55,6 +55,7 @@ class World(RunsSchedules):
         self._cluster = cluster
         self.mode, self.deadline_s, self.started_in_s = mode, deadline_s, started_in_s
         self.broken = ""
+        self.apart = False  # not the world that a lab is about
         self.cell = 0
         self.last: CellResult | None = None
         self._turn = 0

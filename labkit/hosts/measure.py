@@ -30,21 +30,19 @@ def measure(
     rounds: int = 5,
     on_progress: Callable[[str], None] | None = None,
 ) -> HostsReport:
-    """Start a world on hosts, sweep inside one and across them, hold two levels against one, and stop the world.
+    """Sweep inside a host and across hosts, and hold two levels against one, on a world of its own that goes at the end.
 
-    Where hosts can't be made, the report is a recording, and its `reason` says why. UsageError while a world runs.
+    Where hosts can't be made, the report is a recording, and its `reason` says why. A world that runs stays as it is.
     """
-    from ..driver.current import HOLDER
     from ..driver.spaces import Shape, why_not
-    from ..driver.start import start
+    from ..driver.start import bring_up
 
-    if HOLDER.world is not None:
-        raise UsageError("a world is running, and hosts need one of their own", hint="world.stop() first")
     reason = why_not(Shape(rate, delay))
     if reason:
         return dataclasses.replace(recorded(), reason=reason)
     say = on_progress or (lambda text: None)
-    with start(ranks, "gloo", hosts=hosts, rate=rate, delay=delay, on_progress=say) as world:
+    with bring_up(ranks, "gloo", hosts=hosts, rate=rate, delay=delay, on_progress=say) as world:
+        world.apart = True
         return report(world, rate=rate, delay=delay, sizes=sizes, compared=compared, rounds=rounds, say=say)
 
 
