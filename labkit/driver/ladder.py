@@ -38,6 +38,7 @@ PROBE_S = 0.15
 PROBE_TIMES = 6.0  # a mute rank is one that takes this many times longer than the slowest that answered
 PROBE_MOST_S = 1.5
 RELEASE_TIMES = 12.0
+CUT_S = 0.3
 NCCL_RELEASE_WAIT_S = 3.0  # an abort has kernels to end on the GPU; not measured yet
 
 
@@ -89,6 +90,7 @@ class _Climb:
         """Do one instruction; the event it ends in, if it has one."""
         match instruction:
             case Continue(ranks):
+                self._cut_waits(ranks)
                 for rank in ranks:
                     host.send(self.cluster.seats[rank].pid, signal.SIGCONT)
                 self.steps.append(f"let {join_ranks(ranks)} go on (SIGCONT)")
@@ -106,6 +108,17 @@ class _Climb:
             case GiveUp(reason):
                 raise RecoveryError(f"the world could not be brought back: {reason}", hint="world.stop(), then `labkit doctor`")
         raise AssertionError(instruction)
+
+    def _cut_waits(self, stopped: tuple[int, ...]) -> None:
+        """Free those who wait for a stopped rank before it goes on.
+
+        Messages flow again as soon as it does, and gloo can lose a wait whose connection is cut at that very moment: on
+        a busy machine every tenth such recovery had to replace a rank.
+        """
+        waiting = [rank for rank in range(self.cluster.world_size) if rank not in stopped and self._busy(rank)]
+        for rank in waiting:
+            self.cluster.transport.control(rank, "release", {})
+        wait([self.pending[rank].future for rank in waiting], timeout=max(CUT_S, RELEASE_TIMES * self.pace_s))
 
     def _release(self, ranks: tuple[int, ...], wait_s: float) -> ReleaseEnded:
         for rank in ranks:
