@@ -62,7 +62,7 @@ class Recorder:
         if not dataclasses.is_dataclass(value) or isinstance(value, type):
             return
         if hasattr(value, "source"):
-            value = marked(value, self.note, backend=self._world.backend)
+            value = marked(value, self.note)
         line = dumps(Entry(call, tidy(value), self.note)) + "\n"
         os.write(self._file, line.encode())
 

@@ -15,7 +15,7 @@ from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective
 from ..units import is_whole
 from .armed import refuse_armed
 from .checks import targets_of
-from .schedules import ask_all, check_op, compare, levels, spans
+from .schedules import ask_all, backend_of, check_op, compare, levels, spans
 
 if TYPE_CHECKING:
     from .world import World
@@ -69,7 +69,7 @@ def sweep(
         if not points:
             raise
         error = str(failure)
-    return Sweep(world.backend, len(members), tuple(points), warmups, interrupted, error)
+    return Sweep(backend_of(world), len(members), tuple(points), warmups, interrupted, error)
 
 
 def _point(

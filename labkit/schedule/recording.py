@@ -66,7 +66,7 @@ def marked(value: T, about: str = "", *, backend: str = "") -> T:
         return value
     source = Source(
         recorded_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), machine=_machine(),
-        backend=backend or getattr(found, "backend", ""), world_size=found.world_size, versions=_versions(), about=about,
+        backend=backend or _backend(found), world_size=found.world_size, versions=_versions(), about=about,
     )  # fmt: skip
     return tidy(dataclasses.replace(found, source=source))  # type: ignore[no-any-return]
 
@@ -117,6 +117,12 @@ def load_record(path: str | Path) -> Any:
     if not isinstance(getattr(found, "source", None), Source):
         raise WireError(f"{path} is no recording", hint="give a file that save_record wrote")
     return found
+
+
+def _backend(found: Any) -> str:
+    """A record's own, or that of what it was made of."""
+    parts = (found, *getattr(found, "comparisons", ()))
+    return next((str(part.backend) for part in parts if getattr(part, "backend", "")), "")
 
 
 def _machine() -> str:

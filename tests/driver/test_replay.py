@@ -92,7 +92,7 @@ def test_runs_comparisons_and_sweeps_come_back_marked(tmp_path: Path) -> None:
     given = [again.run_schedule(), again.compare(), again.sweep(), again.run_schedule()]
     assert [replace(value, source=None) for value in given] == made
     assert {(value.source.about, value.source.backend, value.source.world_size) for value in given} == {
-        ("three ranks", "gloo", 3)
+        ("three ranks", "fake", 3)
     }
     assert all("not run here" in str(value) and "not run here" in to_html(value) for value in given)
     assert [diagnosis.verdict.code for _, _, diagnosis in again.diagnoses()] == ["LK011"]

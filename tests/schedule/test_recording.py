@@ -54,6 +54,11 @@ def test_what_was_recorded_once_keeps_its_source(tmp_path: Path) -> None:
     assert load_record(save_record(tmp_path / "again.json", old, "second")).source == old.source
 
 
+def test_the_backend_is_the_records_own(tmp_path: Path) -> None:
+    for number, record in enumerate((COMPARISON, KINDS[0], KINDS[3])):
+        assert load_record(save_record(tmp_path / f"{number}.json", record)).source.backend == "gloo"
+
+
 def test_folders_of_this_machine_are_cut(tmp_path: Path) -> None:
     stack = (Frame(f"{Path.home()}/project/train.py", 1, "step"),)
     run = dataclasses.replace(KINDS[2], diagnosis=Diagnosis((), Evidence(1, ranks=(RankView(0, stack=stack),))))
