@@ -19,7 +19,7 @@ from labkit.faults import FAULTS
 
 LABS = Path(__file__).resolve().parent.parent.parent / "labs"
 WORDS = 120
-TAGS = {"rank-code", "exercise"}
+TAGS = {"rank-code", "exercise", "needs-exercise"}  # the last one calls what an exercise defines
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MANIFEST = {"title", "minutes", "ranks", "faults"}
 PATHS = sorted(LABS.glob("[0-9]*.ipynb"))
