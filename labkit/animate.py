@@ -168,7 +168,11 @@ class Film:
         phase = trace.frames[position - 1].phase if position else ""
         pen.text(WIDTH / 2, 90, trace.name, 64, self.ink, bold=True)
         pen.text(WIDTH / 2, 160, f"{trace.title} on {trace.world_size} ranks", 38, self.ink)
-        where = f"step {position} of {steps}" + (f": {phase}" if phase else "") if position else f"start of {steps} steps"
+        where = (
+            f"step {position - 1} ({position} of {steps})" + (f": {phase}" if phase else "")
+            if position
+            else f"start of {steps} steps"
+        )
         pen.text(WIDTH / 2, 1440, where, 46, self.ink, bold=True)
         said = plain.said(trace, position).partition(": ")[2].partition(". ")[0]
         for number, line in enumerate(plain.balanced(said, 50, 3)):

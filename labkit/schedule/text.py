@@ -65,7 +65,7 @@ def explain(schedule: Schedule, index: int) -> str:
 
     >>> from .algorithm import ALGORITHMS
     >>> print(explain(ALGORITHMS["ring"].schedule(4), 0))
-    Step 1 of 6, reduce-scatter: every rank sends one chunk to the rank on its right, which adds it. Rank 0 sends chunk 3 to rank 1, rank 1 sends chunk 0 to rank 2, rank 2 sends chunk 1 to rank 3, rank 3 sends chunk 2 to rank 0.
+    Step 0 (1 of 6), reduce-scatter: every rank sends one chunk to the rank on its right, which adds it. Rank 0 sends chunk 3 to rank 1, rank 1 sends chunk 0 to rank 2, rank 2 sends chunk 1 to rank 3, rank 3 sends chunk 2 to rank 0.
     """  # noqa: E501
     return explain_step(schedule, schedule.step(index), index, schedule.num_steps)
 
@@ -73,7 +73,7 @@ def explain(schedule: Schedule, index: int) -> str:
 def explain_step(schedule: Schedule, step: Step, index: int, num_steps: int) -> str:
     """The same for a step that is there already, so that a walk over all steps makes each once."""
     phase = f", {step.phase}" if step.phase else ""
-    return f"Step {index + 1} of {num_steps}{phase}: {_pattern(schedule, step)}. {_moves(schedule, step)}"
+    return f"Step {index} ({index + 1} of {num_steps}){phase}: {_pattern(schedule, step)}. {_moves(schedule, step)}"
 
 
 def _pattern(schedule: Schedule, step: Step) -> str:

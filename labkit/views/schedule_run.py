@@ -40,7 +40,7 @@ def findings(run: ScheduleRun) -> list[tuple[bool, str]]:
 
 def _table(run: ScheduleRun) -> str:
     steps = min(run.num_steps, _STEPS) if run.traced else 0
-    names = [f"step {step + 1}" for step in range(steps)] if run.traced else ["time"]
+    names = [f"step {step}" for step in range(steps)] if run.traced else ["time"]
     rows = []
     for each in run.ranks[:_RANKS]:
         times = [_seconds(seconds) for seconds in each.step_s[:steps]] if run.traced else [format_seconds(each.seconds)]

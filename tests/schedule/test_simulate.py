@@ -107,7 +107,7 @@ def test_frames_end_in_what_the_collective_promises(name: str) -> None:
                 assert last[rank, chunk] == (tuple(range(6)) if schedule.promise.reduces else owner)
     assert loads(dumps(seen)) == seen
     assert [frame.text.split(",")[0] for frame in seen.frames] == [
-        f"Step {i + 1} of {len(seen.frames)}" for i in range(len(seen.frames))
+        f"Step {i} ({i + 1} of {len(seen.frames)})" for i in range(len(seen.frames))
     ]
 
 

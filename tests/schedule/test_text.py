@@ -46,7 +46,7 @@ def test_a_text_that_is_none_is_refused(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "world_size", "step", "words"),
     [
-        ("ring", 4, 3, "Step 4 of 6, all-gather: every rank sends one chunk to the rank on its right, which copies it."),
+        ("ring", 4, 3, "Step 3 (4 of 6), all-gather: every rank sends one chunk to the rank on its right, which copies it."),
         ("everyone", 5, 1, "every rank sends the whole tensor as it was at the start to the rank 2 places on, which adds it."),
         ("naive", 3, 0, "one rank sends the whole tensor, and the receiver adds it. Rank 1 sends its tensor to rank 0."),
         ("recursive-doubling", 4, 0, "2 pairs of ranks exchange the whole tensor; each adds it."),

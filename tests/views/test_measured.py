@@ -68,7 +68,7 @@ def test_a_right_run_says_so_and_shows_who_did_nothing_in_a_step() -> None:
     assert "✓ the numbers that the library&#x27;s all-reduce gives; ✓ messages and bytes as declared" in drawn
     assert "lk-good" in drawn
     assert drawn.count("<td>·</td>") == 3 * 4
-    assert ">step 6<" in drawn
+    assert ">step 5<" in drawn
 
 
 def test_a_wrong_run_names_the_ranks_and_how_far_off_they_are() -> None:

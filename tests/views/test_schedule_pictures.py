@@ -162,8 +162,8 @@ def test_a_position_that_is_not_there() -> None:
 def test_the_html_has_the_first_and_the_last_step_and_stays_small() -> None:
     drawn = to_html(seen("ring", 4))
     assert drawn.count("<svg") == 2
-    assert "Step 1 of 6" in drawn
-    assert "Step 6 of 6" in drawn
+    assert "Step 0 (1 of 6)" in drawn
+    assert "Step 5 (6 of 6)" in drawn
     assert len(to_html(seen("ring", 16))) < 420_000
     assert len(to_html(seen("ring", 64))) < 120_000
 

@@ -194,7 +194,7 @@ function render({ model, el }) {
     const frame = position ? data.frames[position - 1] : data.start;
     root.dataset.step = position;
     root.dataset.playing = playing;
-    where.textContent = position ? `step ${position} of ${last}${frame.phase ? ` · ${frame.phase}` : ""}` : `start of ${last} steps`;
+    where.textContent = position ? `step ${position - 1} (${position} of ${last})${frame.phase ? ` · ${frame.phase}` : ""}` : `start of ${last} steps`;
     words.textContent = frame.text;
     sum.textContent = frame.summary;
     scrub.value = position;
