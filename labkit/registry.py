@@ -90,7 +90,7 @@ def unknown(kind: str, name: object, known: object) -> UnknownName:
     "no variable 'grda'; did you mean 'grad'?"
     """
     names = sorted(str(k) for k in known) if known else []  # type: ignore[attr-defined]
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if near:
         hint = f"did you mean {near[0]!r}?"
     elif names:

@@ -318,6 +318,7 @@ class OpResult:
     op: str
     outcomes: tuple[Outcome, ...]
     elapsed_s: float = 0.0
+    world_size: int = 0
 
     @property
     def values(self) -> tuple[Any, ...]:

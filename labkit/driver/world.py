@@ -222,7 +222,7 @@ class World(RunsSchedules):
                 ) from None
         outcomes = tuple(pending.future.result().outcome for pending in pendings)
         raise_first(op, outcomes)
-        return OpResult(op, outcomes, time.monotonic() - started), [p.future.result().buffers for p in pendings]
+        return OpResult(op, outcomes, time.monotonic() - started, self.world_size), [p.future.result().buffers for p in pendings]
 
     # ---- variables
     def tensors(self, name: str, limit: int = 64) -> TensorTable:

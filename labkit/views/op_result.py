@@ -35,17 +35,26 @@ def value_blocks(outcomes: Sequence[Outcome], everyone: Collection[int]) -> str:
     return "".join(h.block(h.pre(value, "lk-value"), head=label(ranks, everyone)) for ranks, value in _groups(outcomes))
 
 
+def _asked(result: OpResult) -> list[int]:
+    return [outcome.rank for outcome in result.outcomes]
+
+
+def _everyone(result: OpResult) -> Collection[int]:
+    """All ranks of the world, so that some of them are not called all."""
+    return range(result.world_size) if result.world_size else _asked(result)
+
+
 def text(result: OpResult) -> str:
-    everyone = [outcome.rank for outcome in result.outcomes]
+    everyone = _everyone(result)
     said = outcomes_text(result.outcomes, everyone)
     values = value_lines(result.outcomes, everyone)
-    return "\n".join(part for part in (said, values) if part) or f"{result.op}: done on {label(everyone, everyone)}"
+    return "\n".join(part for part in (said, values) if part) or f"{result.op}: done on {label(_asked(result), everyone)}"
 
 
 def html(result: OpResult) -> str:
-    everyone = [outcome.rank for outcome in result.outcomes]
+    everyone = _everyone(result)
     body = outcomes_html(result.outcomes, everyone) + value_blocks(result.outcomes, everyone)
-    return body or h.block(h.para(f"✓ {result.op}: done on {label(everyone, everyone)}"), "good")
+    return body or h.block(h.para(f"✓ {result.op}: done on {label(_asked(result), everyone)}"), "good")
 
 
 add(OpResult, text, html)

@@ -132,6 +132,7 @@ def test_op_result_and_outcome() -> None:
     assert to_text(OpResult("sum", tuple(Outcome(rank, value=42) for rank in range(4)))) == "all 4 ranks: 42"
     assert to_text(OpResult("sum", (Outcome(0, value=1), Outcome(1, value="a")))) == "rank 0: 1\nrank 1: 'a'"
     assert to_text(OpResult("push", (Outcome(0), Outcome(1)))) == "push: done on all 2 ranks"
+    assert to_text(OpResult("push", (Outcome(0), Outcome(1)), world_size=4)) == "push: done on ranks 0 and 1"
     assert to_text(Outcome(1, value=[1, 2])) == "rank 1: [1, 2]"
     assert to_text(Outcome(1)) == "rank 1: done"
 
