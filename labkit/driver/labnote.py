@@ -19,6 +19,7 @@ import platform
 import re
 import time
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
@@ -59,6 +60,9 @@ class Lab:
             says = check(*answer)
         except NotYet as missing:
             error, says = missing, missing.what
+        except Exception as failure:
+            failure.__traceback__ = _from(answer, failure.__traceback__)
+            raise
         guess = self._ledger.guess_for(name)
         if error is None and guess is not None:
             says += f" You said {guess.guess}."
@@ -105,6 +109,15 @@ class Lab:
                         hint="set LABKIT_RECORD to a folder of yours, or unset it",
                     ) from None
         return record
+
+
+def _from(answer: tuple[Any, ...], stack: TracebackType | None) -> TracebackType | None:
+    """The stack from a learner's own function on: what lies above it is ours, and no help. The whole one if there is none."""
+    files = {each.__code__.co_filename for each in answer if hasattr(each, "__code__")}
+    cut = stack
+    while cut is not None and cut.tb_frame.f_code.co_filename not in files:
+        cut = cut.tb_next
+    return cut or stack
 
 
 class _Desk:

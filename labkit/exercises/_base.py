@@ -44,13 +44,16 @@ def hold(
 ) -> int:
     """Hold a learner's function against what is right, case by case; how many there were.
 
-    NotYet names the first case that is wrong, with both numbers as `said` writes them; `truth` stands before the right one.
+    NotYet names the first case that is wrong, with both numbers as `said` writes them, or in more digits where that is the
+    same for both; `truth` stands before the right one.
     """
     tried = 0
     for where, given, wanted in cases:
         got = answer(*given)
         if not close(got, wanted, tolerance):
-            raise NotYet(f"{where} you say {said(got) if is_number(got) else got}, {truth} {said(wanted)}", hint=hint)
+            known = is_number(got)
+            write = "{:.10g}".format if known and said(got) == said(wanted) else said
+            raise NotYet(f"{where} you say {write(got) if known else got}, {truth} {write(wanted)}", hint=hint)
         tried += 1
     return tried
 

@@ -25,8 +25,7 @@ def naive(totals: Any) -> str:
     size = len(sent)
     if totals.num_steps != 2 * (size - 1) or sent[0] != (size - 1) * min(sent):
         raise NotYet("these are not the counts of the naive schedule", hint='make it with ALGORITHMS["naive"].schedule(4)')
-    root, other = format_bytes(sent[0]), format_bytes(sent[1])
-    return f"{totals.num_steps} steps, one after the other; rank 0 sends {root}, each other {other}."
+    return f"{totals.num_steps} steps, one after the other; rank 0 sends {sent[0]} bytes, each other {sent[1]}."
 
 
 @check("02/root-bytes")
@@ -57,7 +56,8 @@ def tree_steps(answer: Callable[[int], float]) -> str:
         truth, got = ALGORITHMS["binomial-tree"].num_steps(ranks), answer(ranks)
         if got != truth:
             raise NotYet(
-                f"on {ranks} ranks you say {got}", hint=f"the schedule has {truth}: each step halves who is left, rounded up"
+                f"on {ranks} rank{'s' if ranks > 1 else ''} you say {got}",
+                hint=f"the schedule has {truth}: each step halves who is left, rounded up",
             )
     return f"right for {len(tried)} worlds: 1,000 ranks need {truth} steps."
 

@@ -74,7 +74,10 @@ def my_ring(answer: Callable[[int], Sequence[Sequence[Move]]]) -> str:
         _check_counts(made)
         problems = check_schedule(made)
         if problems:
-            raise NotYet(f"on {ranks} ranks: {problems[0].sentence}", hint="follow one chunk from rank to rank, with trace(...)")
+            raise NotYet(
+                f"on {ranks} ranks: {problems[0].sentence}",
+                hint="follow one chunk: stepper(trace(schedule_of(my_ring(4), 4), 1024))",
+            )
         _check_sum(made)
     return f"the sum on {', '.join(map(str, WORLDS))} ranks; neighbours only, 2(p - 1) steps, 2n(p - 1)/p bytes a rank."
 

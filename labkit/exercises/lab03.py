@@ -8,7 +8,7 @@ from typing import Any
 
 from ..schedule import HeldOut, Link, busbw_gb_per_s, crossover, predict
 from ..schedule.sweeps import Crossing, Sweep
-from ..units import algbw_gb_per_s, format_bytes, format_seconds
+from ..units import algbw_gb_per_s, format_bytes, format_seconds, is_number
 from ._base import NotYet, check, close, hold
 
 LINKS = (Link.of(5, 10), Link.of(600, 1.5), Link.of(30, 40))
@@ -28,7 +28,7 @@ def price(answer: Callable[[int, float, float, float], Any]) -> str:
         for link, ranks, size in itertools.product(LINKS, (2, 3, 4, 8, 100), (0, 1000, 10 * MIB))
     )
     hint = "alpha for each message, beta for each byte that a rank sends: both are in the last lab"
-    return f"right for {hold(answer, cases, hint, said=format_seconds)} rings, from 2 to 100 ranks."
+    return f"right for {hold(answer, cases, hint, said=_microseconds)} rings, from 2 to 100 ranks."
 
 
 @check("03/busbw")
@@ -75,10 +75,12 @@ def alpha_beta(answer: Callable[[int, tuple[float, float], tuple[float, float]],
             got = answer(ranks, *points)
             if not isinstance(got, (tuple, list)) or len(got) != 2:
                 raise NotYet(f"you return {got}", hint="return alpha, beta")
-            for name, value, wanted in zip(("alpha", "beta"), got, (link.alpha_s, link.beta_s_per_byte), strict=True):
+            alpha, beta = got
+            for name, value, wanted in (("beta", beta, link.beta_s_per_byte), ("alpha", alpha, link.alpha_s)):
                 if not close(value, wanted, 1e-4):
+                    said = f"{value:.6g}" if is_number(value) else value
                     raise NotYet(
-                        f"{ranks} ranks: {name} comes out as {value}, not {wanted:.4g}",
+                        f"{ranks} ranks: {name} comes out as {said}, not {wanted:.6g}",
                         hint="what the large one takes longer is beta's; what is left of the small one is alpha's",
                     )
     return "two points are enough, if nothing disturbs them."
@@ -161,6 +163,10 @@ def bucket(answer: Callable[[int, float, float], Any]) -> str:
 
 
 # ---- shared
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:.6g} µs"
+
+
 def _whole(measured: Any) -> Sweep:
     if not isinstance(measured, Sweep):
         raise NotYet(f"this check looks at a sweep, not at {type(measured).__name__}", hint="pass it what world.sweep returned")

@@ -38,7 +38,7 @@ def across(report: Any) -> str:
     where = "as recorded" if found.source is not None else "on this machine"
     return (
         f"1 MiB across hosts took {found.slower(MIB):.3g} times as long as inside one, {where}; "
-        f"busbw across is {point.busbw_gb_per_s * 8:.2g} Gbit/s on a link of {found.rate}."
+        f"busbw across is {point.busbw_gb_per_s * 8000:.0f} Mbit/s on a link of {found.rate}."
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from labkit.driver.labnote import Lab
 from labkit.errors import YourTurn
 from labkit.exercises import NotYet
 from labkit.exercises._base import hold
@@ -29,9 +32,27 @@ def test_numbers_are_said_as_the_check_wants_them() -> None:
         hold(lambda n: 3 * n, CASES, "measure it", said=lambda metres: f"{100 * metres:04.0f} cm", truth="the ruler says")
 
 
+def test_numbers_that_read_alike_get_more_digits() -> None:
+    with pytest.raises(NotYet, match=r"for 1 you say 2\.001, not 2;"):
+        hold(lambda n: 2 * n + 0.001, CASES, "double it", said="{:.2g}".format)
+
+
 def test_an_open_exercise_stays_an_open_exercise() -> None:
     def open_still(n: int) -> int:
         raise YourTurn
 
     with pytest.raises(YourTurn):
         hold(open_still, CASES, "double it")
+
+
+def test_an_error_in_a_learners_function_is_shown_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LABKIT_RECORD", raising=False)
+    cell: dict[str, Any] = {}
+    exec(compile("def root_bytes(ranks, num_bytes):\n    return rank * num_bytes", "cell 7", "exec"), cell)
+    lab = Lab("02-how-it-works", None)
+    with pytest.raises(NameError) as caught:
+        lab.check("02/root-bytes", cell["root_bytes"])
+    assert [frame.name for frame in caught.traceback][1:] == ["root_bytes"]
+    with pytest.raises(TypeError) as ours:
+        lab.check("02/root-bytes", 3)
+    assert ours.traceback[-1].name == "hold", "nothing of the learner's in it: all of it is shown"

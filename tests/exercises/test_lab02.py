@@ -45,7 +45,7 @@ def live(name: str, size: int = 4, num_elements: int = 1200) -> ScheduleRun:
 # ---- naive and tree
 def test_naive() -> None:
     totals = count(ALGORITHMS["naive"].schedule(4), 1024)
-    assert CHECKS["02/naive"](totals) == "6 steps, one after the other; rank 0 sends 12 KiB, each other 4 KiB."
+    assert CHECKS["02/naive"](totals) == "6 steps, one after the other; rank 0 sends 12288 bytes, each other 4096."
     assert "not the counts of the naive" in refused("02/naive", count(ALGORITHMS["ring"].schedule(4), 1024))
     assert "not at int" in refused("02/naive", 12288)
 

@@ -116,7 +116,8 @@ def test_alpha_beta() -> None:
         assert "comes out as" in refused("03/alpha-beta", wrong)
     for nothing in (lambda p, small, large: None, lambda p, small, large: 1.0, lambda p, small, large: (1.0,)):
         assert "you return" in refused("03/alpha-beta", nothing)
-    assert "alpha comes out as None" in refused("03/alpha-beta", lambda p, small, large: (None, None))
+    assert "beta comes out as None" in refused("03/alpha-beta", lambda p, small, large: (None, None))
+    assert "alpha comes out as None" in refused("03/alpha-beta", lambda *given: (None, right_alpha_beta(*given)[1]))
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
