@@ -171,6 +171,10 @@ def test_the_crossing_is_between_the_sizes_around_it() -> None:
     assert crossing_of([]) is None
     noisy = [(1e3, 1.02), (1e4, 0.5), (1e5, 0.98), (1e6, 1.01), (1e7, 4.0)]
     assert 1e5 < (crossing_of(noisy) or 0) < 1e6
+    backwards = [(1e3, 3.0), (1e4, 2.0), (1e5, 0.5), (1e6, 0.9), (1e7, 1.1)]
+    assert 1e4 < (crossing_of(backwards) or 0) < 1e5
+    assert 1e6 < (crossing_of(backwards, rises=True) or 0) < 1e7
+    assert crossing_of(backwards[:4], rises=True) is None
 
 
 @pytest.mark.parametrize(

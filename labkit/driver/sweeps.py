@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import LabkitError, UsageError
 from ..plain import dumps
 from ..registry import unknown
-from ..schedule import ALGORITHMS, Sample, crossover, fit, programs
+from ..schedule import ALGORITHMS, Sample, crossover, fit, predict, programs
 from ..schedule.bandwidth import FACTORS
 from ..schedule.records import ITEM_BYTES, Comparison
 from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of, crossing_of, parse_sizes
@@ -111,10 +111,12 @@ def crossing(world: World, one: str, other: str, *, rounds: int = 7, deadline_s:
         Sample(timing.name, world.world_size, each.num_bytes, timing.median_s) for each in taken for timing in each.timings[:2]
     ]
     link = fit(samples).link
-    predicted = crossover(one, other, world.world_size, link)
+    predicted, rises = crossover(one, other, world.world_size, link), None
     if predicted is not None:
+        above = [predict(name, world.world_size, 2 * predicted, link).seconds for name in (one, other)]
+        rises = above[0] > above[1]
         around = {int(predicted * factor) for factor in AROUND} - set(CALIBRATE)
         taken += [measure(size) for size in sorted(around) if 4 <= size <= LARGEST_BYTES]
     taken.sort(key=lambda each: each.num_bytes)
     ratios = [(float(each.num_bytes), each.timings[0].median_s / each.timings[1].median_s) for each in taken]
-    return Crossing(one, other, world.world_size, link, predicted, crossing_of(ratios), tuple(taken))
+    return Crossing(one, other, world.world_size, link, predicted, crossing_of(ratios, rises=rises), tuple(taken))

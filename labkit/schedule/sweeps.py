@@ -119,18 +119,20 @@ class Crossing:
         return told(text, self.source)
 
 
-def crossing_of(pairs: Sequence[tuple[float, float]]) -> float | None:
+def crossing_of(pairs: Sequence[tuple[float, float]], *, rises: bool | None = None) -> float | None:
     """The size at which a ratio goes through 1, between points of (size, ratio), on logarithmic scales.
+
+    `rises`: only upwards (True) or only downwards (False), which is not noise the other way round.
 
     >>> round(crossing_of([(100, 0.5), (10_000, 2.0)]))
     1000
-    >>> crossing_of([(100, 0.5), (10_000, 0.9)]) is None
+    >>> crossing_of([(100, 0.5), (10_000, 0.9)]) is crossing_of([(100, 0.5), (10_000, 2.0)], rises=False) is None
     True
     """
     logs = [(math.log(size), math.log(ratio)) for size, ratio in sorted(pairs)]
     best, least = None, math.inf
     for index, ((x0, y0), (x1, y1)) in enumerate(itertools.pairwise(logs)):
-        if y0 * y1 > 0 or y0 == y1:
+        if y0 * y1 > 0 or y0 == y1 or rises not in (None, y1 > y0):
             continue
         # noise crosses as well: the right place has the least on the wrong side of it
         side = math.copysign(1, y1 - y0)

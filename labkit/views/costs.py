@@ -170,12 +170,14 @@ def medians(runs: Runs) -> dict[str, dict[float, float]]:
     return {name: {size: _point(name, size, each).median_s for size, each in by_size.items()} for name, by_size in runs.items()}
 
 
-def crossing_at(names: tuple[str, str], times: Mapping[str, Mapping[float, float]], size: float) -> CostCrossing:
-    """A measured crossing: who is the cheaper one above that size, and how long both take there."""
+def crossing_at(
+    names: tuple[str, str], times: Mapping[str, Mapping[float, float]], size: float, *, ordered: bool = False
+) -> CostCrossing:
+    """A measured crossing: who is the cheaper one above that size (`ordered`: the second), and how long both take there."""
     one, other = names
     ratios = [(at, math.log(times[one][at] / times[other][at])) for at in sorted(set(times[one]) & set(times[other]))]
     above, below = ([ratio for at, ratio in ratios if (at > size) is side] for side in (True, False))
-    if sum(above) / max(len(above), 1) < sum(below) / max(len(below), 1):
+    if not ordered and sum(above) / max(len(above), 1) < sum(below) / max(len(below), 1):
         one, other = other, one
     return CostCrossing(one, other, size, math.sqrt(_at(times[one], size) * _at(times[other], size)), "measured")
 

@@ -49,7 +49,8 @@ def _crossings(crossing: Crossing, runs: costs.Runs) -> list[costs.CostCrossing]
         seconds = predict(names[0], crossing.world_size, size, crossing.link).seconds
         found.append(costs.CostCrossing(names[other == names[0]], other, size, seconds, "model"))
     if crossing.measured_bytes is not None:
-        found.append(costs.crossing_at(names, costs.medians(runs), crossing.measured_bytes))
+        ordered = (found[0].one, found[0].other) if found else names  # it was looked for in the predicted direction
+        found.append(costs.crossing_at(ordered, costs.medians(runs), crossing.measured_bytes, ordered=bool(found)))
     return found
 
 

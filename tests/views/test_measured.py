@@ -121,6 +121,13 @@ def test_a_crossing_draws_both_curves_and_its_own_two_places() -> None:
     assert "from 371 KiB on ring is cheaper than recursive-doubling (measured)" in body(crossing)
 
 
+def test_a_measured_crossing_goes_the_way_that_was_predicted_however_noisy_the_small_sizes_are() -> None:
+    upside_down = (Timing("recursive-doubling", (2e-3,)), Timing("ring", (1e-3,)))
+    noise = [Comparison(4, size, "float32", upside_down) for size in (1 << 10, 1 << 15)]
+    crossing = dataclasses.replace(a_crossing(), comparisons=(*noise, *a_crossing().comparisons[2:]))
+    assert "from 371 KiB on ring is cheaper than recursive-doubling (measured)" in body(crossing)
+
+
 @pytest.mark.parametrize(
     ("predicted", "measured", "says"),
     [
