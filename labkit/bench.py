@@ -33,7 +33,9 @@ def add_options(parser: argparse.ArgumentParser, number_of_ranks: Callable[[str]
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="measured rounds a size (default: 7)")
     parser.add_argument("--warmups", type=int, default=2, metavar="N", help="rounds before that (default: 2)")
     parser.add_argument("--members", default="", metavar="RANKS", help="only these take part: 0,2 (default: all)")
-    parser.add_argument("--hosts", default="0", metavar="N", help="ranks on N hosts of this machine, or those that are up")
+    parser.add_argument(
+        "--hosts", default="0", metavar="N", help="ranks on N hosts made for this, or 'up': those of labkit hosts up"
+    )
     parser.add_argument("--rate", default="", metavar="RATE", help="of each host's link: 1gbit, 200mbit")
     parser.add_argument("--delay", default="", metavar="TIME", help="from a host to another, one way: 2ms")
     parser.add_argument("--beside", type=Path, metavar="FILE", help="lay a result of nccl-tests, OSU MPI or labkit's CSV beside")
@@ -73,6 +75,7 @@ def render(found: Sweep, beside: Beside | None, form: str) -> str:
         return rows_to_csv(rows(found))
     if form == "json":
         head = {"backend": found.backend, "ranks": found.world_size, "torch": _torch(), "warmups": found.warmups}
+        head |= {"where": found.where}
         ending = {"interrupted": found.interrupted, "error": found.error}
         plain = {**head, **ending, "rows": rows(found), "sweep": to_plain(found), "beside": to_plain(beside)}
         return json.dumps(plain, indent=2, allow_nan=False) + "\n"

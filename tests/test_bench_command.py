@@ -86,6 +86,7 @@ def test_the_table_has_the_columns_and_numbers_of_the_fields_tools() -> None:
     assert "interrupted" in table(Sweep("gloo", 4, points(), 2, interrupted=True))
     assert "ended early: rank 1 died" in table(Sweep("gloo", 4, points(), 2, error="rank 1 died"))
     assert table(Sweep("gloo", 4, ())) == "# nothing was measured"
+    assert table(Sweep("gloo", 4, points(), where="ranks 0 and 2 of 4")).startswith("#\n# ranks 0 and 2 of 4\n#\n# all_reduce")
 
 
 def test_the_held_out_size_is_not_fitted() -> None:

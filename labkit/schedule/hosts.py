@@ -15,6 +15,11 @@ from .topology import Topology
 FLAT, LEVELS = "ring", "hierarchical"
 
 
+def link_in_words(rate: str, delay: str) -> str:
+    """For instance "200mbit, 1ms one way"."""
+    return ", ".join([rate or "no limit to the rate", *([f"{delay} one way"] if delay else [])])
+
+
 @record
 class HostsReport:
     """`inside` are the ranks of one host, `across` one rank of each host; `comparisons` are of all ranks, by size.
@@ -59,7 +64,7 @@ class HostsReport:
     @property
     def link(self) -> str:
         """The links in words: "200mbit, 1ms one way"."""
-        return ", ".join([self.rate or "no limit to the rate", *([f"{self.delay} one way"] if self.delay else [])])
+        return link_in_words(self.rate, self.delay)
 
     def __str__(self) -> str:
         lines = [f"{self.num_hosts} hosts of {self.ranks_per_host} ranks, {self.inside.backend}; links: {self.link}"]

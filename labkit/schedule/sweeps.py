@@ -66,7 +66,10 @@ class Point(Rounds):
 
 @record
 class Sweep:
-    """Points in the order they were measured. `interrupted`: by the caller; `error`: why it ended early otherwise."""
+    """Points in the order they were measured. `interrupted`: by the caller; `error`: why it ended early otherwise.
+
+    `where`: which ranks took part if not all, and on which hosts, with what link.
+    """
 
     backend: str
     world_size: int
@@ -75,6 +78,7 @@ class Sweep:
     interrupted: bool = False
     error: str = ""
     source: Source | None = None
+    where: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

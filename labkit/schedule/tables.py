@@ -20,7 +20,7 @@ CSV_COLUMNS = (
 
 def table(sweep: Sweep, beside: Beside | None = None) -> str:
     """Size, count, type, redop, time, algbw, busbw, one block per contestant; lines of facts start with '#'."""
-    lines = []
+    lines = ["#", f"# {sweep.where}"] if sweep.where and sweep.points else []
     for name in sweep.names:
         points = sweep.of(name)
         theirs = beside if beside is not None and beside.collective in ("", points[0].collective) else None
@@ -50,11 +50,15 @@ def _head(beside: Beside | None) -> list[str]:
     return [f"{names} {'theirs':>10} {'ours/':>8}", f"{units} {'(us)':>10} {'theirs':>8}"]
 
 
+def reduce_op(point: Point) -> str:
+    """What was combined with; "none" where nothing is."""
+    return point.op.lower() if point.op and point.collective in _REDUCING else "none"
+
+
 def _line(point: Point, beside: Beside | None) -> str:
-    op = point.op.lower() if point.collective in _REDUCING else "none"
     times = " ".join(f"{seconds * 1e6:>10.1f}" for seconds in (point.median_s, point.low_s, point.high_s))
     speeds = f"{point.algbw_gb_per_s:>8.4f} {point.busbw_gb_per_s:>8.4f}"
-    line = f"{point.num_bytes:>12} {point.count:>12} {point.dtype:>9} {op:>7} {times} {speeds}"
+    line = f"{point.num_bytes:>12} {point.count:>12} {point.dtype:>9} {reduce_op(point):>7} {times} {speeds}"
     if beside is None:
         return line
     theirs = beside.time_s(point.num_bytes)
@@ -73,8 +77,8 @@ def fitted(sweep: Sweep, name: str) -> str:
         return ""
     found = sweep.fit(name)
     link, (held, *_) = found.fit.link, found.residuals
-    speed = f"{1e-9 / link.beta_s_per_byte:.3g} GB/s" if link.beta_s_per_byte else "no limit in sight"
-    made = f"fit as {held.sample.algorithm}: {format_seconds(link.alpha_s)} a message, {speed} a link"
+    speed = f"{1e-9 / link.beta_s_per_byte:.3g} GB/s a link" if link.beta_s_per_byte else "no limit of bandwidth in sight"
+    made = f"fit as {held.sample.algorithm}: {format_seconds(link.alpha_s)} a message, {speed}"
     typical = f"typical error {found.fit.typical:.0%}"
     return f"{made}; {typical}; held out {format_bytes(held.sample.num_bytes)}: {held.relative:+.0%}"
 
@@ -85,11 +89,11 @@ def rows(sweep: Sweep) -> list[dict[str, str | int | float]]:
 
 
 def _row(point: Point) -> tuple[str | int | float, ...]:
-    op = point.op.lower() if point.collective in _REDUCING else "none"
     times = tuple(round(seconds * 1e6, 3) for seconds in (point.median_s, point.low_s, point.high_s))
     speeds = (round(point.algbw_gb_per_s, 6), round(point.busbw_gb_per_s, 6))
     return (
-        point.name, point.collective, point.world_size, point.num_bytes, point.count, point.dtype, op, *times, *speeds,
+        point.name, point.collective, point.world_size, point.num_bytes, point.count, point.dtype, reduce_op(point), *times,
+        *speeds,
     )  # fmt: skip
 
 

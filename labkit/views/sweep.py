@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..schedule.sweeps import Point, Sweep
-from ..schedule.tables import average, fitted, title
+from ..schedule.tables import average, fitted, reduce_op, title
 from ..units import format_bytes, format_seconds
 from . import _html as h
 from ._base import add
@@ -18,11 +18,8 @@ def text(sweep: Sweep) -> str:
 
 def _facts(sweep: Sweep, point: Point) -> str:
     warm = f", after {sweep.warmups} to warm up" if sweep.warmups else ", without warm-up"
-    return f"{title(point)} rounds{warm} ({sweep.backend}, {point.dtype}{_op(point)})"
-
-
-def _op(point: Point) -> str:
-    return f", {point.op.lower()}" if point.op and point.op.lower() != "none" else ""
+    op = reduce_op(point)
+    return f"{title(point)} rounds{warm} ({sweep.backend}, {point.dtype}{'' if op == 'none' else f', {op}'})"
 
 
 def _row(point: Point, digits: int) -> list[str]:
@@ -38,7 +35,7 @@ def _table(points: tuple[Point, ...]) -> str:
 
 
 def html(sweep: Sweep) -> str:
-    body = ""
+    body = h.para(sentence(sweep.where[0].upper() + sweep.where[1:])) if sweep.where and sweep.points else ""
     for name in sweep.names:
         points = sweep.of(name)
         body += h.para(_facts(sweep, points[0]), "lk-lead") + _table(points)

@@ -79,9 +79,9 @@ def test_comparisons_sweeps_and_crossings_are_the_models() -> None:
         for point in swept.points:
             model = LIBRARY_MODELS.get(point.name, point.name)
             assert point.median_s == pytest.approx(predict(model, 4, point.num_bytes, LINK).seconds), point
-        assert world.sweep([4096], ["ring"], ranks=[1, 3]).points[0].median_s == pytest.approx(
-            predict("ring", 2, 4096, LINK).seconds
-        )
+        two = world.sweep([4096], ["ring"], ranks=[1, 3])
+        assert two.points[0].median_s == pytest.approx(predict("ring", 2, 4096, LINK).seconds)
+        assert (two.where, swept.where) == ("ranks 1 and 3 of 4", "")
         crossing = world.crossing("recursive-doubling", "ring")
         assert crossing.measured_bytes == pytest.approx(crossing.predicted_bytes, rel=0.02)
         assert time.perf_counter() - started_s < 3.0

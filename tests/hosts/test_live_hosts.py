@@ -35,8 +35,10 @@ def test_ranks_are_on_their_hosts_and_the_link_is_what_was_asked_for(two_hosts: 
     assert world.run_cell(f"{LINKS}\nx = torch.ones(3) * rank; dist.all_reduce(x); assert x[0] == 6, x").ok
     seen = world.pull("links")
     assert [f"10.77.0.{host + 1}/24" in seen[rank] for rank, host in enumerate(world.hosts)] == [True] * 4
-    inside = world.sweep([1 << 20], ranks=[0, 1], rounds=3).points[0]
-    across = world.sweep([1 << 20], ranks=[0, 2], rounds=3).points[0]
+    inside_one, over_two = (world.sweep([1 << 20], ranks=[0, other], rounds=3) for other in (1, 2))
+    assert inside_one.where == "ranks 0 and 1 of 4, on host 0"
+    assert over_two.where == "ranks 0 and 2 of 4, on hosts 0 and 1; links: 200mbit"
+    inside, across = inside_one.points[0], over_two.points[0]
     assert 0.018 < across.busbw_gb_per_s < 0.030  # 200 Mbit/s are 0.025 GB/s
     assert inside.busbw_gb_per_s > 4 * across.busbw_gb_per_s
     levels = ALGORITHMS["hierarchical"].schedule(4, ranks_per_host=2)

@@ -108,6 +108,9 @@ def test_a_sweep_is_a_table_with_what_the_fit_makes_of_it() -> None:
     assert "… ended early: rank 1 died" in body(a_sweep(error="rank 1 died"))
     assert "… interrupted" in body(a_sweep(interrupted=True))
     assert "nothing was measured" in body(a_sweep(points=()))
+    assert "Ranks 0 and 2 of 4, on hosts 0 and 1; links: 200mbit." in body(
+        a_sweep(where="ranks 0 and 2 of 4, on hosts 0 and 1; links: 200mbit")
+    )
 
 
 def test_a_crossing_draws_both_curves_and_its_own_two_places() -> None:
