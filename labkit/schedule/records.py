@@ -101,8 +101,8 @@ class ScheduleRun:
         head = f"{self.name}, {format_bytes(self.num_bytes)} of {self.dtype} on {self.world_size} ranks"
         if not self.ended:
             verdict = self.diagnosis.verdict if self.diagnosis is not None else None
-            said = verdict.sentence if verdict is not None else self.error
-            return told("\n".join([f"{head}: did not end; {said}", *self.notes]), self.source)
+            said = [verdict.sentence, f"Next: {verdict.next_step}"] if verdict is not None else [self.error]
+            return told("\n".join([f"{head}: did not end; {said[0]}", *said[1:], *self.notes]), self.source)
         wrong = f"NOT what the library's all-reduce gives, on {join_ranks(self.disagreeing)}"
         same = "as the library's all-reduce gives" if self.agrees else wrong
         counts = "as declared" if self.counted else "NOT as declared"

@@ -63,8 +63,8 @@ def _left(run: ScheduleRun) -> str:
 def html(run: ScheduleRun) -> str:
     notes = "".join(h.para(note) for note in run.notes)
     if not run.ended:
-        verdict = run.diagnosis.verdict if run.diagnosis is not None else None
-        why = h.para(verdict.sentence if verdict is not None else run.error)
+        found = run.diagnosis
+        why = diagnosis.html(found) if found is not None and found.verdict is not None else h.para(run.error)
         return block(why + notes, run.source, "bad", f"✗ {head(run)}")
     marked = ((f"{'✓' if held else '✗'} {words}", held) for held, words in findings(run))
     wrong = diagnosis.html(run.diagnosis) if run.diagnosis is not None else ""

@@ -91,6 +91,16 @@ def test_comparisons_sweeps_and_crossings_are_the_models() -> None:
 
 
 # ---- faults
+def test_a_run_that_did_not_end_says_why_and_what_to_do_next() -> None:
+    with fake_world(4) as world:
+        with world.inject("killed", rank=2, at=3):
+            run = world.run_schedule("ring", numel=100)
+        for drawn in (str(run), to_html(run)):
+            assert "rank 2 died" in drawn
+            assert "world.recover() starts rank 2 anew" in drawn
+        world.recover()
+
+
 @pytest.mark.parametrize("name", FIRING)
 @pytest.mark.parametrize(("ranks", "algorithm"), FIRED_IN)
 def test_a_fault_fires_in_its_move_and_the_world_mends(ranks: int, algorithm: str, name: str) -> None:
