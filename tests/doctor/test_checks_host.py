@@ -9,6 +9,7 @@ from labkit.doctor.checks.collective import RankAnswer, judge_collective, rank_e
 from labkit.doctor.checks.cpus import judge_cpus
 from labkit.doctor.checks.environment import judge_environment
 from labkit.doctor.checks.gloo_interface import judge_gloo_interface
+from labkit.doctor.checks.hosts import judge_hosts
 from labkit.doctor.checks.limits import judge_limits
 from labkit.doctor.checks.memory import judge_memory
 from labkit.doctor.checks.nccl_interface import judge_nccl_interface, matching
@@ -165,6 +166,13 @@ def test_temporary_folder() -> None:
     assert judge_tempdir("/tmp", 100 * MIB, "", True, root, "").status == "warn"
     assert judge_tempdir("/tmp", MIB, "", True, root, "").status == "fail"
     assert judge_tempdir("/tmp", GIB, "", True, "/" + "x" * 90, "").status == "warn"
+
+
+def test_hosts_are_never_more_than_a_note() -> None:
+    assert judge_hosts(True, "").status == "ok"
+    refused = judge_hosts(True, "this machine does not let you make a network namespace")
+    assert (refused.status, "a recording" in refused.detail) == ("note", True)
+    assert judge_hosts(False, "exit code 1, and not a word").status == "note"
 
 
 def test_ptrace_is_never_more_than_a_note() -> None:
