@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,11 +13,17 @@ from ..wire import TensorTable
 
 Check = Callable[..., str]
 CHECKS: Registry[Check] = Registry("check", "labkit.exercises")
+_WIDTH = 100  # characters in a cell's output, in a window of common size
 Case = tuple[str, tuple[Any, ...], float]  # in words, what a learner's function is given, and what is right
 
 
 class NotYet(LabkitError):
     """An answer that is not right yet: what is off, and where to look."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Broken between words if it is long; a frontend breaks in the middle of one."""
+        (line,) = super()._render_traceback_()
+        return textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
 
 
 def check(name: str) -> Callable[[Check], Check]:

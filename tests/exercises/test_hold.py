@@ -37,6 +37,13 @@ def test_numbers_that_read_alike_get_more_digits() -> None:
         hold(lambda n: 2 * n + 0.001, CASES, "double it", said="{:.2g}".format)
 
 
+def test_a_long_hint_is_broken_between_words() -> None:
+    words = "stepper(trace(schedule_of(my_ring(4), 4), 1024)) " * 6
+    lines = NotYet("not yet", hint=words.strip())._render_traceback_()
+    assert max(map(len, lines)) <= 100
+    assert " ".join(lines) == f"NotYet: not yet; {words.strip()}"
+
+
 def test_an_open_exercise_stays_an_open_exercise() -> None:
     def open_still(n: int) -> int:
         raise YourTurn
