@@ -24,6 +24,7 @@ import shutil
 import signal
 import socket
 import sys
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -99,7 +100,10 @@ class _Server:
             os.read(self.wake, 4096)
         self.reap()
         if self.sock in readable:
-            data = self.sock.recv(1 << 20)
+            try:
+                data = self.sock.recv(1 << 20)
+            except OSError:  # the kernel was killed before it had read our answers
+                return False
             if not data:
                 return False
             self.buffer += data
@@ -230,10 +234,9 @@ class _Server:
     def end(self) -> None:
         """End every child, with whatever it has started in its session, by the pids we forked."""
         for pid in self.children:
-            try:
-                os.killpg(pid, signal.SIGKILL)
-            except OSError:
-                continue
+            for end in (os.killpg, os.kill):  # one that was forked just now has no session of its own yet
+                with suppress(OSError):
+                    end(pid, signal.SIGKILL)
         while self.children and self.reaped():
             continue
         self.end_orphans()
