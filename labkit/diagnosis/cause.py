@@ -14,11 +14,16 @@ _NOTHING: _Found = ("", (), ())
 
 def find_cause(world: Alignment) -> _Found:
     """Why those who wait will wait for good; all who could be named by one standing, the surest standing first."""
-    waits = world.waits
-    everyone = tuple(waits)
     by_moves = _by_moves(world)
     if by_moves[0]:
         return by_moves
+    moving = world.algorithm or any(wait.call.algorithm for wait in world.waits.values())
+    return _in_schedule(world) if moving else _in_calls(world)
+
+
+def _in_calls(world: Alignment) -> _Found:
+    waits = world.waits
+    everyone = tuple(waits)
     missing = {rank for wait in waits.values() for rank in wait.absent}
     blockers = missing - set(waits)
     if any(world.standing(rank) in ("dead", "stopped") for rank in missing):
@@ -38,6 +43,26 @@ def find_cause(world: Alignment) -> _Found:
     return _refused(world) if waits else _slow(world)
 
 
+def _in_schedule(world: Alignment) -> _Found:
+    """Who does not go on in a schedule that can't block by itself; all others are at the moves that their programs have next.
+
+    A rank that sends and receives at once has a line for the receiving half only, so whom it waits for is not looked at: it
+    may be the other half's, or nobody, on a slow link.
+    """
+    everyone = tuple(world.waits)
+    if world.stand("dead", "stopped"):
+        return _NOTHING
+    if raised := world.stand("raised"):
+        return "raised", raised, everyone
+    begun = tuple(rank for rank, line in world.calls.items() if line and line[-1].state == "begun")
+    if left := tuple(rank for rank in world.stand("finished") if rank in begun):
+        return ("left", left, everyone) if not everyone or world.stalled(everyone) else _NOTHING
+    busy = tuple(rank for rank in world.stand("python", "unbegun") if everyone or rank in begun)
+    if busy:
+        return _busy(world, busy)
+    return _NOTHING if everyone else _slow(world)
+
+
 def _by_moves(world: Alignment) -> _Found:
     """A schedule's moves that are not as the others': whoever waits or dies does so because of it."""
     everyone = tuple(world.waits)
@@ -50,10 +75,10 @@ def _by_moves(world: Alignment) -> _Found:
 
 
 def _busy(world: Alignment, ranks: tuple[int, ...]) -> _Found:
-    knot = tuple(wait.rank for wait in world.waits.values() if set(wait.absent) & set(ranks))
+    knot = tuple(wait.rank for wait in world.waits.values() if wait.call.algorithm or set(wait.absent) & set(ranks))
     after_cut = any(not world.waits[rank].live for rank in knot)
     still = tuple(rank for rank in ranks if after_cut or _quiet_s(world, rank) >= STALL_S)
-    return ("python", still, tuple(world.waits)) if still and world.stalled(knot) else _NOTHING
+    return ("python", still, tuple(world.waits)) if still and (not knot or world.stalled(knot)) else _NOTHING
 
 
 def _quiet_s(world: Alignment, rank: int) -> float:
@@ -63,9 +88,6 @@ def _quiet_s(world: Alignment, rank: int) -> float:
 
 
 def _left(world: Alignment, gone: tuple[int, ...]) -> _Found:
-    if world.algorithm:
-        begun = tuple(rank for rank in gone if world.calls[rank] and world.calls[rank][-1].state == "begun")
-        return ("left", begun or gone, tuple(world.waits)) if world.stalled(tuple(world.waits)) else _NOTHING
     left_by = [wait for wait in world.waits.values() if set(wait.absent) & set(gone)]
     knot = tuple(wait.rank for wait in left_by if not wait.call.p2p)
     if not knot:

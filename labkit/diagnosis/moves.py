@@ -100,7 +100,7 @@ class OddSizes:
 
 
 def odd_sizes(world: Alignment) -> OddSizes | None:
-    """The first message whose ends differ in size or dtype; the end whose size fewer moves of the run have is the odd one."""
+    """The first message whose ends differ in size or dtype; the end whose size no other move of the run has is the odd one."""
     lines = [(rank, call) for rank, line in world.calls.items() if world.algorithm for call in line]
     usual = Counter((call.shape, call.dtype) for _, call in lines)
     ends: dict[tuple[int, int, int], list[Call]] = {}
@@ -111,8 +111,8 @@ def odd_sizes(world: Alignment) -> OddSizes | None:
         sent, places = ([c for c in calls if (c.op == "send") is sends] for sends in (True, False))
         if len(sent) != 1 or len(places) != 1 or _size(sent[0]) == _size(places[0]):
             continue
-        counts = usual[_size(sent[0])], usual[_size(places[0])]
-        ranks = (sender,) if counts[0] < counts[1] else (receiver,) if counts[1] < counts[0] else (sender, receiver)
+        alone = tuple(rank for rank, call in ((sender, sent[0]), (receiver, places[0])) if usual[_size(call)] == 1)
+        ranks = alone if len(alone) == 1 else (sender, receiver)
         return OddSizes(sender, receiver, sent[0], places[0], tuple(sorted(ranks)))
     return None
 

@@ -55,8 +55,8 @@ def at_step(world: Alignment, rank: int) -> str:
     return f" {'after' if calls[-1].state == 'done' else 'in'} {step_of(calls[-1])}"
 
 
-def held_up(world: Alignment, culprits: Iterable[int]) -> str:
-    """Who waits in a schedule, for a clause after a semicolon; "" if nobody does."""
+def held_up(world: Alignment, culprits: Iterable[int], before: str = "") -> str:
+    """Who waits in a schedule, a clause with `before` it; "" if nobody does."""
     culprits = set(culprits)
     others = [wait for rank, wait in world.waits.items() if rank not in culprits]
     first = [wait for wait in others if wait.call.root in culprits]
@@ -74,8 +74,8 @@ def held_up(world: Alignment, culprits: Iterable[int]) -> str:
             said.append(f"{verb} {what}{where}")
     if rest:
         verb = do(rest, "waits", "wait") if live else f"{join_ranks(rest)} waited"
-        said.append(f"{verb} in turn" if first else f"{verb} too")
-    return ", and ".join(said)
+        said.append(f"{verb} in turn" if first else f"{verb} too" if culprits & set(world.waits) else verb)
+    return before + ", and ".join(said) if said else ""
 
 
 def sized(call: Call) -> str:

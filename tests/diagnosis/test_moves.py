@@ -8,7 +8,7 @@ import pytest
 
 from labkit.diagnosis import align, judge
 from labkit.diagnosis.moves import late, newest_run, odd_ops, odd_sizes, slip
-from labkit.wire import Call, Evidence, RankView
+from labkit.wire import Call, CodeError, Evidence, RankView
 
 RANKS = 3
 
@@ -114,6 +114,32 @@ def test_a_rank_that_does_not_make_its_move(change: dict[str, object], code: str
     assert verdict.sentence.startswith(says)
 
 
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        ({"activity": "cell"}, "LK010", "rank 1 is busy in Python in step 3 of ring; rank 0 waits."),
+        ({"error": CodeError("PlannedFault", "")}, "LK003", "rank 1 raised PlannedFault in step 3 of ring; rank 0 waits."),
+        ({}, "LK007", "rank 1 left the schedule in step 3 of ring; rank 0 waits."),
+    ],
+)
+def test_a_rank_that_has_made_all_its_moves_is_nobodys_culprit(change: dict[str, object], code: str, says: str) -> None:
+    lines = [waiting(ring(0), 4), begun(ring(1), 4), ring(2)]  # rank 0 has its message of rank 2, and sends to rank 1
+    evidence = world(lines)
+    rank_1 = replace(evidence.ranks[1], **change)
+    (verdict,) = judge(replace(evidence, ranks=(evidence.ranks[0], rank_1, evidence.ranks[2])))
+    assert (verdict.code, verdict.culprits, verdict.sentence) == (code, (1,), says)
+    nobody_waits = replace(evidence, ranks=(world(healthy()).ranks[0], rank_1, evidence.ranks[2]))
+    (verdict,) = judge(nobody_waits)
+    assert (verdict.code, verdict.culprits, verdict.sentence) == (code, (1,), says.replace("; rank 0 waits", ""))
+
+
+def test_messages_that_take_their_time_are_no_hang() -> None:
+    lines = [waiting(ring(rank), 2) for rank in range(RANKS)]
+    assert codes(world(lines)) == []
+    assert codes(world([ring(0), *lines[1:]])) == []
+    assert codes(world([[replace(c, turn=0) for c in line] for line in lines])) == []  # of a comparison
+
+
 def test_a_rank_that_died_between_two_moves() -> None:
     evidence = world([waiting(ring(0), 3), ring(1)[:1], waiting(ring(2), 2)])
     dead = replace(evidence.ranks[1], process="dead", exit_code=-9)
@@ -172,6 +198,14 @@ def test_the_ends_of_a_message_that_differ() -> None:
         "rank 0 sent 50 elements of float32 to rank 1 in step 1 of ring, which had room for 100: nobody is told"
         in verdict.sentence
     )
+
+
+def test_a_size_that_other_messages_have_too_says_nothing_of_whose_the_odd_one_is() -> None:
+    lines = healthy()
+    lines[0] = [replace(c, op="send", root=1, shape=(50,) if c.step > 0 else (100,), reduce_op="") for c in lines[0]]
+    lines[1] = [replace(c, shape=(50,) if c.step > 1 else (100,)) for c in lines[1]]
+    (verdict,) = judge(world(lines))
+    assert (verdict.code, verdict.culprits) == ("LK005", (0, 1))
 
 
 def test_only_a_pause_of_ones_own_is_late() -> None:

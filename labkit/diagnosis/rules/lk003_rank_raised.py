@@ -29,7 +29,8 @@ class RankRaised(Rule):
         errors = {rank: world.views[rank].error or CodeError("Exception", "") for rank in world.ranks}
         where = {rank: words.spot(errors[rank].site) + words.at_step(world, rank) for rank in world.ranks}
         text = " and ".join(f"rank {rank} raised {errors[rank].type}{where[rank]}" for rank in world.ranks)
-        wait = f"; {words.held_up(world, world.ranks)}" if world.algorithm else f" and {words.wait_text(world, world.knot)}"
+        held_up, waits = words.held_up(world, world.ranks, before="; "), words.wait_text(world, world.knot)
+        wait = held_up if world.algorithm else f" and {waits}"
         sides = tuple(words.side(world.evidence, (r,), f"raised {error.type}", error.site) for r, error in errors.items())
         return self.say(
             f"{text}{wait}.",

@@ -48,7 +48,7 @@ class LeftEarly(Rule):
         text = " and ".join(f"rank {rank} left the schedule{words.at_step(world, rank)}" for rank in world.ranks)
         sides = (words.side(world.evidence, world.ranks, f"left {world.algorithm}", None),)
         return self.say(
-            f"{text}; {words.held_up(world, world.ranks)}.",
+            f"{text}{words.held_up(world, world.ranks, before='; ')}.",
             culprits=world.ranks,
             waiting=words.others_waiting(world, world.ranks),
             sides=(*sides, *words.wait_sides(world, world.waits)),

@@ -32,11 +32,13 @@ class BusyInPython(Rule):
         waits = words.main_wait(world, world.knot)
         live = tuple(rank for rank in world.knot if world.waits[rank].live)
         waited = f" for {format_seconds(world.waited_s(live))}" if live else ""
-        if waits is None:
+        if waits is None and not world.algorithm:
             return None
         mute = any(_mute(world.views[rank]) for rank in world.ranks)
         advice = "Find the C code that keeps the lock (py-spy shows it)" if mute else "See what that line does so long"
-        waiting = f"; {words.held_up(world, world.ranks)}" if world.algorithm else f" while {_waiting(world, *waits, waited)}"
+        waiting = f" while {_waiting(world, *waits, waited)}" if waits is not None else ""
+        if world.algorithm:
+            waiting = words.held_up(world, world.ranks, before="; ")
         return self.say(
             f"{text}{waiting}.",
             culprits=world.ranks,
