@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ..errors import UsageError
@@ -21,13 +22,13 @@ ALGORITHMS = ("tree", "ring", "collnet-direct", "collnet-chain", "nvls", "nvls-t
 PROTOCOLS = ("LL", "LL128", "Simple")
 
 # debug.cc: host:pid:tid [device]; launchers may put words of their own in front
-_PREFIX = re.compile(r"(?P<host>[^\s:\[\]]+):(?P<pid>\d+):(?P<tid>\d+) \[\d+\] NCCL INFO ")
+_PREFIX = re.compile(r"(?<![^\s:\[\]])(?P<host>[^\s:\[\]]+):(?P<pid>\d+):(?P<tid>\d+) \[\d+\] NCCL INFO ")
 _VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")  # init.cc; at level VERSION without a prefix
 # init.cc; a communicator that is split off has no id, and is counted by its parent ("splitCount", since 2.28 "childCount")
 _START = re.compile(r"rank (?P<rank>\d+) nranks (?P<size>\d+) .*- ?Init START")
 _ID = re.compile(r"commId (0x[0-9a-f]+)|(?:split|child)Count (\d+) color (-?\d+)")
 _NODES = re.compile(r"^comm \S+ rank (?P<rank>\d+) nRanks (?P<size>\d+) nNodes \d+")  # init.cc, since 2.20
-_RING = re.compile(r"^Channel (\d+)/(\d+) :((?:\s+\d+)+)\s*(\.\.\.)?\s*$")  # graph/rings.cc; up to 2.22 cut after 20 ranks
+_RING = re.compile(r"^Channel (\d+)/(\d+) :((?:\s+\d+)+)\s*(\.\.\.)?$")  # graph/rings.cc; up to 2.22 cut after 20 ranks
 _NEIGHBOURS = re.compile(r"^Ring (\d+) : (\d+) -> (\d+) -> (\d+)\s*$")  # init.cc (GRAPH), by each rank
 _TREES = re.compile(r"^Trees((?: \[\d+\] \S+)+)")  # init.cc, by each rank
 _PLACE = re.compile(r"\[(\d+)\] (-?\d+)/(-?\d+)/(-?\d+)->(\d+)->(-?\d+)")
@@ -74,7 +75,7 @@ class _Reader:
 
     def take(self, host: str, pid: str, tid: str, text: str) -> None:
         self.num_messages += 1
-        if match := _START.search(text):
+        if match := _START.search(text) if "Init START" in text else None:
             name = _ID.search(text)
             key = "" if name is None else name[1] or f"split {name[2]}/{name[3]}"
             self.at[host, pid, tid] = self.at[host, pid] = key
@@ -155,7 +156,8 @@ def read_nccl_log(*texts: str, source: Source | None = None) -> NcclLog:
             reader.version = reader.version or version
         reader.started = []
         for message in _messages(text):
-            reader.take(*message)
+            with suppress(ValueError):  # what looks like a number and is none: a line that is not as NCCL prints it
+                reader.take(*message)
     if not reader.num_messages:
         lines = sum(len(text.splitlines()) for text in texts)
         raise UsageError(
@@ -197,11 +199,22 @@ def _rings(comm: _Comm, size: int) -> Iterator[NcclRing]:
     for channel in sorted({*comm.rings, *comm.next_of}):
         shown, follow = comm.rings.get(channel, ()), comm.next_of.get(channel, {})
         if len(shown) < size and len(follow) == size:  # every rank has named its neighbour
-            shown = (0,)
-            while len(shown) < size:
-                shown = (*shown, follow[shown[-1]])
+            shown = _walk(follow) or shown
         if shown:
             yield NcclRing(channel, shown, cut=len(shown) < size)
+
+
+def _walk(follow: dict[int, int]) -> tuple[int, ...]:
+    """The ring from rank 0 on; empty if what the ranks say is none.
+
+    >>> _walk({0: 2, 1: 0, 2: 1}), _walk({0: 1, 1: 1})
+    ((0, 2, 1), ())
+    """
+    ring, rank = dict[int, None](), 0
+    while rank in follow and rank not in ring:
+        ring[rank] = None
+        rank = follow[rank]
+    return tuple(ring) if rank == 0 and len(ring) == len(follow) else ()
 
 
 def _op(name: str) -> str:

@@ -191,7 +191,7 @@ def channels_text(channels: Iterable[int]) -> str:
     ('channel 0', 'channels 0 to 2', 'channels 0, 8')
     """
     numbers = list(channels)
-    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+    if len(numbers) > 2 and all(two == one + 1 for one, two in itertools.pairwise(numbers)):
         return f"channels {numbers[0]} to {numbers[-1]}"
     return f"channel{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 

@@ -82,9 +82,9 @@ def save_record(path: str | Path, value: Any, about: str = "", *, backend: str =
     (True, 'a ring on two ranks')
     """
     target, text = Path(path), dumps(marked(value, about, backend=backend)) + "\n"
-    if target.exists():
-        raise UsageError(f"{target} is there already", hint="give another name, or remove it first")
     try:
+        if target.exists():
+            raise UsageError(f"{target} is there already", hint="give another name, or remove it first")
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -95,8 +95,9 @@ def save_record(path: str | Path, value: Any, about: str = "", *, backend: str =
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise UsageError(f"can't write {target}: {error.strerror}", hint="give a folder that exists and is yours") from None
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        reason = getattr(error, "strerror", error)
+        raise UsageError(f"can't write {target}: {reason}", hint="give a folder that exists and is yours") from None
     return target
 
 
@@ -108,14 +109,18 @@ def load_record(path: str | Path) -> Any:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror}", hint="give a file that save_record wrote") from None
-    except UnicodeDecodeError:
+    except ValueError:  # no text, or a name with a NUL
         raise WireError(f"{path} is no recording", hint="give a file that save_record wrote") from None
     try:
         found = loads(text)
     except (WireError, TypeError) as error:
-        raise WireError(f"{path}: {error}", hint="the recording is damaged") from None
+        raise WireError(f"{path}: {getattr(error, 'what', error)}", hint="the recording is damaged") from None
     if not isinstance(getattr(found, "source", None), Source):
         raise WireError(f"{path} is no recording", hint="give a file that save_record wrote")
+    try:
+        str(found)
+    except Exception:  # noqa: BLE001 - whatever a value of another kind leads to
+        raise WireError(f"{path}: a damaged {type(found).__name__}", hint="the recording is damaged") from None
     return found
 
 

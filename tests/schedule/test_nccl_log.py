@@ -156,6 +156,27 @@ def test_any_text_is_a_log_or_a_usage_error(text: str) -> None:
         assert read_nccl_log(text).missing
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 1_000_000,
+        "a:1:" * 100_000,
+        message("rank 1 nranks 4 " * 20_000),
+        message("Channel 00/02 : 1" + " " * 100_000 + "x"),
+        "\n".join(message(f"Channel {channel}/02 : 0 1") for channel in (0, 1, 10**18)),
+        message("x rank 0 nranks 4 - Init START") + "".join(f"\n{message(f'Ring 00 : 0 -> {r} -> 7')}" for r in range(4)),
+        message("Broadcast: 96 Bytes -> Algo 1 proto 0 time 9.3.1"),
+        message(f"Broadcast: {'9' * 5000} Bytes -> Algo 1 proto 0 time 9"),
+    ],
+    ids=range(8),
+)
+def test_damaged_lines_take_no_time_and_are_passed_over(text: str) -> None:
+    with contextlib.suppress(UsageError):
+        log = read_nccl_log(text)
+        assert str(log)
+        assert log.choices == ()
+
+
 @pytest.mark.parametrize("text", ["", "rank 0: hello\nNCCL version 2.30.7", "NCCL WARN not INFO"])
 def test_a_text_without_nccls_lines_is_an_error_with_a_next_step(text: str) -> None:
     with pytest.raises(UsageError, match=r"no line of NCCL's log .*; NCCL_DEBUG=INFO"):

@@ -84,6 +84,9 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> Non
     assert path.read_text() == before
     with pytest.raises(UsageError, match="can't write"):
         save_record(tmp_path / "no" / "kept.json", COMPARISON)
+    for name in ("a" * 300, "a\0b"):
+        with pytest.raises(UsageError, match="can't write"):
+            save_record(tmp_path / name, COMPARISON)
 
 
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
@@ -98,6 +101,7 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
         (dumps(COMPARISON), "is no recording"),
         ('{"$": "Comparison"}', "damaged Comparison"),
         ("{", "not a record"),
+        (dumps(dataclasses.replace(marked(COMPARISON), timings=5)), "a damaged Comparison"),
     ):
         path.write_text(text)
         with pytest.raises(WireError, match=says):
