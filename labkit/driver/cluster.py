@@ -19,10 +19,12 @@ from .ipp import IppTransport
 from .launch import Launcher, kill
 from .placement import Ground
 from .rundir import RunDir
+from .spaces import Shape
 from .transport import Pending
 
 FORM_TIMEOUT_S = 15.0
 COME_UP_TIMEOUT_S = 60.0
+SLOW_LINKS = "groups form by some dozens of messages: give the links between the hosts more rate or less delay"
 
 
 class Cluster:
@@ -118,6 +120,8 @@ class Cluster:
 
     def form(self, mode: str) -> float:
         """Form the next generation on all ranks; the value of the check all-reduce. RankError if it fails."""
+        if self.under is not None:
+            self.under.check_wire()
         if self._store[0] == 0:
             self._start_store()
         self.generation += 1
@@ -149,9 +153,8 @@ class Cluster:
                 return [pending.future.result().outcome for pending in pendings]
             if time.monotonic() > end:
                 late = [p.rank for p in pendings if not p.done]
-                raise DeadlineExceeded(
-                    f"{join_ranks(late)} did not join generation {self.generation}", hint="`labkit doctor`", ranks=late
-                )
+                hint = "`labkit doctor`" if self.under is None or self.under.shape == Shape() else SLOW_LINKS
+                raise DeadlineExceeded(f"{join_ranks(late)} did not join generation {self.generation}", hint=hint, ranks=late)
             wait(open_ones, timeout=0.1, return_when=FIRST_COMPLETED)
 
     # ---- endings

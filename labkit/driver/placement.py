@@ -14,6 +14,7 @@ from ..units import is_whole
 from .spaces import MARK, SWITCH, Hosts, Shape
 
 ORDERS = ("block", "cyclic")
+ANEW = "world.stop(), and start a new one"
 
 
 def place(num_ranks: int, num_hosts: int, order: str = "block") -> tuple[int, ...]:
@@ -43,8 +44,14 @@ class Ground:
 
     def check(self) -> None:
         """StartError if the hosts are not there any more."""
-        if not all(psutil.pid_exists(pid) for pid in (self.switch, *self.pids)):
-            raise StartError("the hosts of this world are gone", hint="world.stop(), and start a new one")
+        there = self.own.alive if self.own is not None else all(psutil.pid_exists(pid) for pid in (self.switch, *self.pids))
+        if not there:
+            raise StartError("the hosts of this world are gone", hint=ANEW)
+
+    def check_wire(self) -> None:
+        """StartError if nothing can pass from host to host any more."""
+        if self.own is not None and not self.own.wired:
+            raise StartError("the relay between the hosts of this world is gone", hint=ANEW)
 
     @property
     def store_host(self) -> str:

@@ -39,6 +39,9 @@ class Shape:
     delay: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("rate", "delay"):
+            if not isinstance(getattr(self, name), str):
+                raise UsageError(f"{name}={getattr(self, name)!r} is no text", hint='for example rate="200mbit", delay="2ms"')
         if self.rate and not _RATE.fullmatch(self.rate):
             raise UsageError(f"{self.rate!r} is no rate", hint="for example 1gbit, 200mbit or 500kbit")
         if self.delay and not _DELAY.fullmatch(self.delay):
@@ -149,6 +152,11 @@ class Hosts:
     @property
     def alive(self) -> bool:
         return all(holder.poll() is None for holder in self._holders)
+
+    @property
+    def wired(self) -> bool:
+        """Whether frames pass from host to host: the relay, where there is one, is there."""
+        return all(relay.poll() is None for relay in self._holders[self._count + 1 :])
 
     def close(self) -> None:
         """Let the holders go; the kernel takes the rest away. A second call does nothing."""

@@ -45,7 +45,9 @@ def test_what_tc_is_told() -> None:
     assert [command[4:8] for command in both] == [["root", "handle", "1:", "netem"], ["parent", "1:", "tbf", "rate"]]
 
 
-@pytest.mark.parametrize("values", [("fast", ""), ("1gbit; reboot", ""), ("0mbit", ""), ("", "2"), ("", "-1ms"), ("-1mbit", "")])
+@pytest.mark.parametrize(
+    "values", [("fast", ""), ("1gbit; reboot", ""), ("0mbit", ""), ("", "2"), ("", "-1ms"), ("-1mbit", ""), (200, ""), ("", None)]
+)
 def test_shapes_that_are_none_are_refused(values: tuple[str, str]) -> None:
     with pytest.raises(UsageError, match="for example"):
         Shape(*values)

@@ -13,7 +13,7 @@ import pytest
 from labkit.driver import spaces
 from labkit.driver.start import start
 from labkit.driver.world import World
-from labkit.errors import LabkitError, WorldMismatch
+from labkit.errors import LabkitError, StartError, WorldMismatch
 from labkit.hosts import Hosts
 from labkit.schedule import ALGORITHMS
 
@@ -91,6 +91,27 @@ def test_hosts_that_went_down_are_told_of() -> None:
         world.run_cell("import os; os._exit(1)", 0)
         with pytest.raises(LabkitError, match="hosts of this world are gone"):
             world.recover()
+
+
+@pytest.mark.skipif(bool(spaces.why_not(spaces.Shape("", "1ms"))), reason="links can't be delayed here")
+def test_a_wire_that_is_gone_is_told_of() -> None:
+    with start(2, "gloo", hosts=2, delay="1ms") as world:
+        own = world._cluster.under.own  # type: ignore[union-attr]
+        assert own is not None
+        if len(own._holders) < 4:
+            pytest.skip("this kernel delays links itself")
+        own._holders[-1].kill()
+        own._holders[-1].wait()
+        assert not world.run_cell("dist.barrier()", deadline_s=1.0).ok
+        with pytest.raises(StartError, match="the hosts of this world are gone"):
+            world.recover()
+
+
+def test_a_slow_link_is_no_hang() -> None:
+    with start(2, "gloo", hosts=2, rate="2mbit") as world:
+        run = world.run_schedule("ring", numel=1 << 18)  # 256 KiB of burst, and 1.5 s of sending
+        assert run.seconds > 0.8
+        assert run.ok, run
 
 
 def links() -> str:
