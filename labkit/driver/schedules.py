@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import RankDead, RankStuck, UsageError
+from ..errors import RankDead, RankStuck, UsageError, join_ranks
 from ..plain import dumps
 from ..registry import unknown
 from ..schedule import ALGORITHMS, Schedule, check_programs, programs
+from ..schedule.hosts import link_in_words
 from ..schedule.ops import reduce_op
 from ..schedule.records import ITEM_BYTES, Comparison, RankRun, ScheduleRun, Timing
 from ..units import is_whole
@@ -111,12 +112,25 @@ def compare(
     by_rank = [outcome.value["times"] for outcome in outcomes]
     names = [*(schedule.name for schedule in schedules), LIBRARY]
     timings = tuple(Timing(each, spans([times[index] for times in by_rank])) for index, each in enumerate(names))
-    return Comparison(world.world_size, numel * ITEM_BYTES[dtype], dtype, timings, backend_of(world))
+    return Comparison(world.world_size, numel * ITEM_BYTES[dtype], dtype, timings, backend_of(world), where=where(world))
 
 
 def backend_of(world: World) -> str:
     """What moved the bytes; "fake" in a world whose ranks are acted, so that nobody takes its times for measured ones."""
     return "fake" if world._cluster.launcher.name == "fake" else world.backend
+
+
+def where(world: World, members: tuple[int, ...] = ()) -> str:
+    """For instance "ranks 0 and 2 of 4, on hosts 0 and 1; links: 200mbit"; "" for all ranks of this machine as it is."""
+    members = members or tuple(range(world.world_size))
+    some = f"{join_ranks(members)} of {world.world_size}" if len(members) < world.world_size else ""
+    under = world._cluster.under if world.hosts else None
+    if under is None:
+        return some
+    places = {under.places[rank] for rank in members}
+    on = f"on {join_ranks(sorted(places)).replace('rank', 'host')}"
+    links = f"; links: {link_in_words(under.shape.rate, under.shape.delay)}" if len(places) > 1 else ""
+    return f"{some}, {on}{links}" if some else f"{on}{links}"
 
 
 def spans(by_rank: Sequence[Sequence[Sequence[float]]]) -> tuple[float, ...]:

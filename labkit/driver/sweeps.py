@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import LabkitError, UsageError, join_ranks
+from ..errors import LabkitError, UsageError
 from ..plain import dumps
 from ..registry import unknown
 from ..schedule import ALGORITHMS, Sample, crossover, fit, predict, programs
 from ..schedule.bandwidth import FACTORS
-from ..schedule.hosts import link_in_words
 from ..schedule.records import ITEM_BYTES, Comparison
 from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of, crossing_of, parse_sizes
 from ..units import is_whole
 from .armed import refuse_armed
 from .checks import targets_of
-from .schedules import ask_all, backend_of, check_op, compare, levels, spans
+from .schedules import ask_all, backend_of, check_op, compare, levels, spans, where
 
 if TYPE_CHECKING:
     from .world import World
@@ -70,19 +69,7 @@ def sweep(
         if not points:
             raise
         error = str(failure)
-    return Sweep(backend_of(world), len(members), tuple(points), warmups, interrupted, error, where=_where(world, members))
-
-
-def _where(world: World, members: tuple[int, ...]) -> str:
-    """For instance "ranks 0 and 2 of 4, on hosts 0 and 1; links: 200mbit"; "" for all ranks of this machine as it is."""
-    some = f"{join_ranks(members)} of {world.world_size}" if len(members) < world.world_size else ""
-    under = world._cluster.under if world.hosts else None
-    if under is None:
-        return some
-    places = {under.places[rank] for rank in members}
-    on = f"on {join_ranks(sorted(places)).replace('rank', 'host')}"
-    links = f"; links: {link_in_words(under.shape.rate, under.shape.delay)}" if len(places) > 1 else ""
-    return f"{some}, {on}{links}" if some else f"{on}{links}"
+    return Sweep(backend_of(world), len(members), tuple(points), warmups, interrupted, error, where=where(world, members))
 
 
 def _point(

@@ -154,7 +154,7 @@ class Timing(Rounds):
 
 @record
 class Comparison:
-    """All-reduce algorithms side by side, taken in turn with the library's own, which comes last."""
+    """All-reduce algorithms side by side, taken in turn with the library's own, which comes last; `where`: on which hosts."""
 
     world_size: int
     num_bytes: int
@@ -162,6 +162,7 @@ class Comparison:
     timings: tuple[Timing, ...]
     backend: str = ""
     source: Source | None = None
+    where: str = ""
 
     @property
     def library(self) -> Timing:
@@ -177,6 +178,7 @@ class Comparison:
         width = max(len(each.name) for each in self.timings)
         lines = [
             f"all-reduce of {format_bytes(self.num_bytes)} on {self.world_size} ranks, median of {len(self.library.times_s)}"
+            + (f", {self.where}" if self.where else "")
         ]
         for each in self.timings:
             spread = f"{format_seconds(each.low_s)} to {format_seconds(each.high_s)}"

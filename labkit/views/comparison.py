@@ -28,7 +28,7 @@ def _row(found: Comparison, each: Timing, most: float) -> str:
 
 def html(found: Comparison) -> str:
     what = f"all-reduce of {format_bytes(found.num_bytes)} of {found.dtype} on {count(found.world_size, 'rank')}"
-    head = f"{what}, {count(len(found.library.times_s), 'round')} in turn"
+    head = f"{what}, {count(len(found.library.times_s), 'round')} in turn{f', {found.where}' if found.where else ''}"
     names = ("", "time", "median", "low to high", "× the library's speed")
     columns = "".join(f'<th scope="col">{h.esc(name)}</th>' for name in names)
     most = max(each.high_s for each in found.timings)
