@@ -60,7 +60,8 @@ def hold(
         if not close(got, wanted, tolerance):
             known = is_number(got)
             write = "{:.10g}".format if known and said(got) == said(wanted) else said
-            raise NotYet(f"{where} you say {write(got) if known else got}, {truth} {write(wanted)}", hint=hint)
+            heard = write(got) if known else "nothing (is there a return?)" if got is None else got
+            raise NotYet(f"{where} you say {heard}, {truth} {write(wanted)}", hint=hint)
         tried += 1
     return tried
 

@@ -24,7 +24,8 @@ def test_right_answers_are_counted() -> None:
 def test_the_first_wrong_case_is_named(got: object) -> None:
     with pytest.raises(NotYet) as caught:
         hold(lambda n: got, CASES, "double it")
-    assert (caught.value.what, caught.value.hint) == (f"for 1 you say {got}, not 2", "double it")
+    heard = "nothing (is there a return?)" if got is None else got
+    assert (caught.value.what, caught.value.hint) == (f"for 1 you say {heard}, not 2", "double it")
 
 
 def test_numbers_are_said_as_the_check_wants_them() -> None:
