@@ -12,6 +12,7 @@ from ..errors import UsageError
 if TYPE_CHECKING:
     from ..driver.world import World
     from ..schedule.hosts import HostsReport
+    from ..schedule.sweeps import Sweep
 
 RECORDING = Path(__file__).with_name("recordings") / "two-hosts.json"
 RATE = "200mbit"
@@ -68,12 +69,19 @@ def report(
             hint="labkit.start(4, hosts=2) makes such a world",
         )
     say("measuring inside a host")
-    inside = world.sweep(sizes, ranks=range(local), rounds=rounds)
+    inside = _whole(world.sweep(sizes, ranks=range(local), rounds=rounds))
     say("measuring across hosts")
-    across = world.sweep(sizes, ranks=range(0, world.world_size, local), rounds=rounds)
+    across = _whole(world.sweep(sizes, ranks=range(0, world.world_size, local), rounds=rounds))
     say("one level against two")
     comparisons = tuple(world.compare([FLAT, LEVELS], num_bytes=size, rounds=rounds) for size in compared)
     return HostsReport(num_hosts, local, rate, delay, inside, across, comparisons)
+
+
+def _whole(sweep: Sweep) -> Sweep:
+    """A sweep that is interrupted gives what it has by then; of a report the interrupt is the end."""
+    if sweep.interrupted:
+        raise KeyboardInterrupt
+    return sweep
 
 
 def recorded() -> HostsReport:

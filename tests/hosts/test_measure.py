@@ -10,6 +10,8 @@ from labkit.driver.start import start
 from labkit.errors import UsageError
 from labkit.hosts import measure, recorded, report
 from labkit.hosts.measure import RATE
+from labkit.schedule.sweeps import Sweep
+from labkit.testing import fake_world
 
 reason = spaces.why_not()
 needs_hosts = pytest.mark.skipif(bool(reason), reason=reason or "hosts can be made")
@@ -49,6 +51,16 @@ def test_measured_live() -> None:
     assert found.slower(1 << 20) > 4
     assert found.gain(found.comparisons[0]) > 1.15
     assert 5 < 1e-6 / found.topology.across.beta_s_per_byte * 8 / 20 < 15  # 200 Mbit/s
+
+
+def test_an_interrupt_in_a_sweep_is_the_end_of_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    with fake_world(4) as world:
+        monkeypatch.setattr(type(world), "hosts", (0, 0, 1, 1))
+        monkeypatch.setattr(type(world), "sweep", lambda *_, **__: Sweep("gloo", 2, (), 1, interrupted=True))
+        with pytest.raises(KeyboardInterrupt):
+            report(world, say=said.append)
+    assert said == ["measuring inside a host"]
 
 
 @pytest.mark.gloo
