@@ -102,7 +102,8 @@ class OddSizes:
 def odd_sizes(world: Alignment) -> OddSizes | None:
     """The first message whose ends differ in size or dtype; the end whose size no other move of the run has is the odd one."""
     lines = [(rank, call) for rank, line in world.calls.items() if world.algorithm for call in line]
-    usual = Counter((call.shape, call.dtype) for _, call in lines)
+    usual: Counter[object] = Counter(_size(call) for _, call in lines)
+    dtypes: Counter[object] = Counter(call.dtype for _, call in lines)
     ends: dict[tuple[int, int, int], list[Call]] = {}
     for rank, call in lines:
         pair = (rank, call.root) if call.op == "send" else (call.root, rank)
@@ -111,7 +112,10 @@ def odd_sizes(world: Alignment) -> OddSizes | None:
         sent, places = ([c for c in calls if (c.op == "send") is sends] for sends in (True, False))
         if len(sent) != 1 or len(places) != 1 or _size(sent[0]) == _size(places[0]):
             continue
-        alone = tuple(rank for rank, call in ((sender, sent[0]), (receiver, places[0])) if usual[_size(call)] == 1)
+        by_dtype = sent[0].dtype != places[0].dtype  # that one of them stands alone says more than a size that does
+        counts = dtypes if by_dtype else usual
+        ends_of = ((sender, sent[0]), (receiver, places[0]))
+        alone = tuple(rank for rank, call in ends_of if counts[call.dtype if by_dtype else _size(call)] == 1)
         ranks = alone if len(alone) == 1 else (sender, receiver)
         return OddSizes(sender, receiver, sent[0], places[0], tuple(sorted(ranks)))
     return None

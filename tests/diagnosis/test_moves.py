@@ -206,6 +206,11 @@ def test_a_size_that_other_messages_have_too_says_nothing_of_whose_the_odd_one_i
     lines[1] = [replace(c, shape=(50,) if c.step > 1 else (100,)) for c in lines[1]]
     (verdict,) = judge(world(lines))
     assert (verdict.code, verdict.culprits) == ("LK005", (0, 1))
+    lines = healthy()
+    lines[0] = [replace(c, op="send", root=1, dtype="float16" if c.step == 1 else "float32", reduce_op="") for c in lines[0]]
+    lines[1][1] = replace(lines[1][1], shape=(99,))  # no other message is as long, but the dtype is not its own
+    (verdict,) = judge(world(lines))
+    assert (verdict.code, verdict.culprits) == ("LK005", (0,))
 
 
 def test_only_a_pause_of_ones_own_is_late() -> None:
