@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import RankDead, RankRaised, UsageError
+from ..errors import DeadlineExceeded, RankDead, RankRaised, UsageError, join_ranks
 from ..units import is_number, is_whole
 from ..wire import Outcome
 
@@ -37,6 +37,13 @@ def raise_first(op: str, outcomes: Sequence[Outcome]) -> None:
     first = failed[0]
     if first.status == "dead":
         raise RankDead(f"rank {first.rank} died in {op}", hint="world.recover() replaces it", ranks=[first.rank])
+    if first.status == "late":
+        late = [outcome.rank for outcome in failed if outcome.status == "late"]
+        raise DeadlineExceeded(
+            f"{join_ranks(late)} did not answer {op} in time",
+            hint="give it more: deadline_s=...; world.recover() frees the ranks",
+            ranks=late,
+        )
     error = first.error
     text = error.message if error is not None else first.status
     if error is not None and error.type in ("UnknownName", "UsageError"):

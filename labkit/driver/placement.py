@@ -78,6 +78,8 @@ class Ground:
 
 def ground(num_ranks: int, hosts: int | str, shape: Shape, order: str) -> Ground | None:
     """The hosts for so many ranks: none for 0, new ones for a number, those of `labkit hosts up` for "up"."""
+    if order not in ORDERS:
+        raise unknown("placement", order, ORDERS)
     if hosts == "up":
         if shape != Shape():
             raise UsageError("rate and delay belong to `labkit hosts up`", hint="give them there, or hosts=2 here")

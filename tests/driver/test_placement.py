@@ -40,6 +40,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(hosts: Any, shap
 def test_an_unknown_order_and_no_hosts_at_all() -> None:
     with pytest.raises(UnknownName, match="did you mean 'block'"):
         place(4, 2, "blok")
+    with pytest.raises(UnknownName, match="did you mean 'cyclic'"):
+        ground(4, 0, Shape(), "cycle")
     assert ground(4, 0, Shape(), "block") is None
     with pytest.raises(LabkitError, match="no hosts are up"):
         ground(4, "up", Shape(), "block")
