@@ -38,9 +38,9 @@ def _swept(report: HostsReport) -> str:
         inside, said_inside = _point(report.inside, size, most, "inside a host")
         across, said_across = _point(report.across, size, most, "across hosts")
         cells = f"<td>{inside}</td><td>{h.esc(said_inside)}</td><td>{across}</td><td>{h.esc(said_across)}</td>"
-        rows.append(f'<tr><th scope="row">{format_bytes(size)}</th>{cells}<td>{report.slower(size):.1f} ×</td></tr>')
+        rows.append(f'<tr><th scope="row">{format_bytes(size)}</th><td>{report.slower(size):.1f} ×</td>{cells}</tr>')
     inside, across = count(report.inside.world_size, "rank"), count(report.across.world_size, "rank")
-    names = ["", f"{inside} inside a host", "time, busbw", f"{across} across hosts", "time, busbw", "times as long"]
+    names = ["", "longer", f"{inside} inside a host", "time, busbw", f"{across} across hosts", "time, busbw"]
     return _table(names, rows)
 
 
@@ -48,8 +48,8 @@ def _compared(report: HostsReport) -> str:
     rows = []
     for each in report.comparisons:
         cells = "".join(_timing(each, name) for name in (FLAT, LEVELS))
-        rows.append(f'<tr><th scope="row">{format_bytes(each.num_bytes)}</th>{cells}<td>{report.gain(each):.2f} ×</td></tr>')
-    return _table(["", f"{FLAT}, on one level", "time", f"{LEVELS}, on two", "time", "times as long on one"], rows)
+        rows.append(f'<tr><th scope="row">{format_bytes(each.num_bytes)}</th><td>{report.gain(each):.2f} ×</td>{cells}</tr>')
+    return _table(["", "longer", f"{FLAT}, on one level", "time", f"{LEVELS}, on two", "time"], rows)
 
 
 def _timing(found: Comparison, name: str) -> str:
@@ -67,9 +67,14 @@ def _table(names: list[str], rows: list[str]) -> str:
 
 def html(report: HostsReport) -> str:
     body = h.para(f"{report.reason[0].upper()}{report.reason[1:]}.", "lk-lead") if report.reason else ""
-    body += h.para("The library's all-reduce: a bar is the median, the line its spread.") + _swept(report)
+    body += h.para(
+        "The library's all-reduce across hosts, and how many times as long it takes as inside one. "
+        "A bar is the median, the line its spread."
+    ) + _swept(report)
     if report.comparisons:
-        body += h.para(f"All {report.world_size} ranks, message by message:") + _compared(report)
+        body += h.para(
+            f"All {report.world_size} ranks, message by message: how many times as long one level takes as two."
+        ) + _compared(report)
     return block(body, report.source, head=head(report))
 
 
