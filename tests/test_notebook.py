@@ -15,9 +15,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 from labkit import notebook
-from labkit.errors import DeadlineExceeded, NoWorld, RankDead, RankRaised, UsageError
+from labkit.errors import DeadlineExceeded, NoWorld, RankRaised, UsageError
 from labkit.notebook import Arguments, parse_line
-from labkit.views import declared, error_for, interrupted
 from labkit.wire import (
     CallSite,
     CellResult,
@@ -382,47 +381,3 @@ def test_a_world_that_refuses_leaves_no_thread(
     world.answer = refuse
     assert run(shell, "%%ranks\nx").printed.strip() == "UsageError: no; yes"
     assert not [thread for thread in threading.enumerate() if thread.name == "labkit-live"]
-
-
-@pytest.mark.parametrize(
-    ("result", "kind", "text"),
-    [
-        (ended("ok", "ok"), None, ""),
-        (ended("ok", "ok", verdict=VERDICT), None, ""),
-        (
-            ended("error", "error", error=ZERO),
-            RankRaised,
-            "ZeroDivisionError on all 2 ranks (cell 3, line 2): division by zero; fix",
-        ),
-        (
-            ended("late", "ok"),
-            DeadlineExceeded,
-            "no answer by the deadline from rank 0; world.diagnose() says what they wait for",
-        ),
-        (ended("dead", "error", error=ZERO), RankDead, "the process is gone of rank 0; world.recover() makes a new one"),
-        (ended("error", "interrupted", error=ZERO), RankRaised, "ZeroDivisionError on rank 0"),
-        (
-            ended("error", "ok", error=CodeError("ContractError", "differs; mend it")),
-            RankRaised,
-            "ContractError on rank 0: differs; mend it",
-        ),
-    ],
-)
-def test_the_error_of_a_result(result: CellResult, kind: type | None, text: str) -> None:
-    error = error_for(result)
-    assert type(error) is (kind or type(None))
-    assert str(error or "").startswith(text)
-    assert "\n" not in str(error)
-
-
-def test_an_interrupt_is_not_blamed_for_an_exception() -> None:
-    assert interrupted(ended("interrupted", "ok"))
-    assert not interrupted(ended("interrupted", "error", error=ZERO))
-
-
-def test_a_typing_mistake_under_an_armed_fault_is_still_an_error() -> None:
-    typo = ended("error", "error", error=ZERO)
-    assert not declared(typo, [Injection("skip", 0, "t", ending="hang")])
-    assert declared(typo, [Injection("raise", 0, "t", ending="error")])
-    assert declared(ended("error", "late", verdict=VERDICT), [Injection("x", 0, "t", ending="slow", expected=("LK003",))])
-    assert not declared(typo, [])
