@@ -41,16 +41,18 @@ class Ground:
     shape: Shape
     places: tuple[int, ...]
     own: Hosts | None = None
+    relay: int = 0  # that carries the frames of somebody else's hosts, if they have one
 
     def check(self) -> None:
         """StartError if the hosts are not there any more."""
-        there = self.own.alive if self.own is not None else all(psutil.pid_exists(pid) for pid in (self.switch, *self.pids))
+        there = self.own.alive if self.own is not None else all(map(_lives, (self.switch, *self.pids)))
         if not there:
             raise StartError("the hosts of this world are gone", hint=ANEW)
 
     def check_wire(self) -> None:
         """StartError if nothing can pass from host to host any more."""
-        if self.own is not None and not self.own.wired:
+        wired = self.own.wired if self.own is not None else self.relay == 0 or _lives(self.relay)
+        if not wired:
             raise StartError("the relay between the hosts of this world is gone", hint=ANEW)
 
     @property
@@ -83,8 +85,8 @@ def ground(num_ranks: int, hosts: int | str, shape: Shape, order: str) -> Ground
     if hosts == "up":
         if shape != Shape():
             raise UsageError("rate and delay belong to `labkit hosts up`", hint="give them there, or hosts=2 here")
-        switch, pids, shape = _lasting()
-        return Ground(pids, switch, shape, place(num_ranks, len(pids), order))
+        switch, pids, relay, shape = _lasting()
+        return Ground(pids, switch, shape, place(num_ranks, len(pids), order), relay=relay)
     if isinstance(hosts, str):
         raise UsageError(f"hosts={hosts!r} makes no sense", hint='give a number such as hosts=2, or "up" for `labkit hosts up`')
     if hosts == 0:
@@ -97,16 +99,27 @@ def ground(num_ranks: int, hosts: int | str, shape: Shape, order: str) -> Ground
     return Ground(tuple(own.pids), own.switch, own.shape, places, own)
 
 
-def _lasting() -> tuple[int, tuple[int, ...], Shape]:
-    """Bridge, hosts and shape of the newest `labkit hosts up` of this user."""
+def _lives(pid: int) -> bool:
+    """Whether a process is there, and not only the entry of one that has ended."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _lasting() -> tuple[int, tuple[int, ...], int, Shape]:
+    """Bridge, hosts, relay (0: none) and shape of the newest `labkit hosts up` of this user."""
     found: dict[int, dict[int, int]] = {}
     shapes: dict[int, tuple[float, Shape]] = {}
+    relays: dict[int, int] = {}
     for process in psutil.process_iter():
         try:
             if process.uids().real != os.getuid() or MARK not in (env := process.environ()):
                 continue
             mark = json.loads(env[MARK])
-            if mark["lasting"] and mark["kind"] != "relay":
+            if mark["lasting"] and mark["kind"] == "relay":
+                relays[mark["maker"]] = process.pid
+            elif mark["lasting"]:
                 found.setdefault(mark["maker"], {})[mark["number"]] = process.pid
                 shapes[mark["maker"]] = (process.create_time(), Shape(mark["rate"], mark["delay"]))
         except (psutil.Error, ValueError, KeyError, TypeError):
@@ -115,4 +128,4 @@ def _lasting() -> tuple[int, tuple[int, ...], Shape]:
         raise LabkitError("no hosts are up", hint="`labkit hosts up` in a terminal makes some; hosts=2 makes them for this world")
     newest = max(found, key=lambda maker: shapes[maker][0])
     members = [found[newest][number] for number in sorted(found[newest])]
-    return members[0], tuple(members[1:]), shapes[newest][1]
+    return members[0], tuple(members[1:]), relays.get(newest, 0), shapes[newest][1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import psutil
@@ -107,6 +108,21 @@ def test_a_wire_that_is_gone_is_told_of() -> None:
         assert not world.run_cell("dist.barrier()", deadline_s=1.0).ok
         with pytest.raises(StartError, match="the hosts of this world are gone"):
             world.recover()
+
+
+@pytest.mark.skipif(bool(spaces.why_not(spaces.Shape("", "1ms"))), reason="links can't be delayed here")
+def test_the_wire_of_hosts_that_are_up_is_minded_too() -> None:
+    with Hosts(2, spaces.Shape("", "1ms"), lasting=True) as hosts:
+        if len(hosts._holders) < 4:
+            pytest.skip("this kernel delays links itself")
+        with start(2, "gloo", hosts="up") as world:
+            under = world._cluster.under
+            assert under is not None
+            under.check_wire()
+            hosts._holders[-1].kill()  # and not waited for: an entry of a process that has ended is no relay
+            time.sleep(0.2)
+            with pytest.raises(StartError, match="relay between the hosts"):
+                under.check_wire()
 
 
 def test_a_slow_link_is_no_hang() -> None:
