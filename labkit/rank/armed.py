@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..schedule.program import Move, call_arguments, call_tensors
 from .moves import COMBINE, Memory, Wire, exchange, incoming, line_of
 from .tap import PendingCall, pass_through
 
 if TYPE_CHECKING:
     from ..faults.base import Interceptor
-    from ..schedule.program import Move
 
 
 def armed_for_moves(wire: Wire) -> list[Interceptor]:
@@ -40,7 +40,7 @@ class ArmedMove:
     def __init__(self, wire: Wire, memory: Memory, number: int, move: Move, op: str) -> None:
         self._wire, self._memory, self._move, self._op = wire, memory, move, op
         self._came = memory.data.new_empty(incoming(move))
-        given = arguments(move, memory.outgoing(move), self._came, op)
+        given = call_arguments(move, memory.outgoing(move), self._came, op)
         self._pending = PendingCall(move.kind, (), given, None, number, wire.context.cell)
         self._line = line_of(wire, memory, number, move, op)
         self._sizes: Sizes = []
@@ -55,7 +55,7 @@ class ArmedMove:
         return self._sizes
 
     def _issue(self, call: PendingCall) -> None:
-        context, out, into = self._wire.context, *tensors(call)
+        context, out, into = self._wire.context, *call_tensors(call.op, call.kwargs)
         if self._sizes:  # once more: a line of its own
             self._line = replace(self._line, index=context.tap.next_index())
         self._op = op_name(call.kwargs.get("op", self._op))
@@ -72,23 +72,6 @@ class ArmedMove:
             state = "done"
         finally:
             context.ring.finish(self._slot, line.index, state, monotonic())
-
-
-def arguments(move: Move, out: torch.Tensor, came: torch.Tensor, op: str) -> dict[str, Any]:
-    """A move as a call: "send" and "recv" as in `torch.distributed`, "sendrecv" with the names of both tensors."""
-    given: dict[str, Any] = {}
-    if move.kind != "recv":
-        given |= {"tensor" if move.kind == "send" else "input_tensor": out, "dst": move.to_rank}
-    if move.kind != "send":
-        given |= {"tensor" if move.kind == "recv" else "output_tensor": came, "src": move.from_rank}
-    return {**given, "op": op} if move.reduce else given
-
-
-def tensors(call: PendingCall) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """What a call sends, and where it receives."""
-    if call.op == "sendrecv":
-        return call.kwargs["input_tensor"], call.kwargs["output_tensor"]
-    return (call.kwargs["tensor"], None) if call.op == "send" else (None, call.kwargs["tensor"])
 
 
 def num_bytes(tensor: torch.Tensor | None) -> int | None:

@@ -7,7 +7,8 @@ receives at most once. So the programs run to their end even if a send waits for
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -214,3 +215,29 @@ def _move(action: Action, layout: Layout) -> Move | None:
         reduce=action.reduce and receives,
         send=action.send,
     )
+
+
+# ---- a move as an armed fault sees it: on a live rank and on an acted one
+def call_arguments(move: Move, out: Any, came: Any, op: str) -> dict[str, Any]:
+    """A move as a call: "send" and "recv" as in `torch.distributed`, "sendrecv" with the names of both tensors.
+
+    >>> call_arguments(Move(0, "send", to_rank=2), "x", None, "SUM")
+    {'tensor': 'x', 'dst': 2}
+    """
+    given: dict[str, Any] = {}
+    if move.kind != "recv":
+        given |= {"tensor" if move.kind == "send" else "input_tensor": out, "dst": move.to_rank}
+    if move.kind != "send":
+        given |= {"tensor" if move.kind == "recv" else "output_tensor": came, "src": move.from_rank}
+    return {**given, "op": op} if move.reduce else given
+
+
+def call_tensors(kind: str, given: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What such a call sends, and where it receives; None for what it does not do.
+
+    >>> call_tensors("recv", {"tensor": "x", "src": 1})
+    (None, 'x')
+    """
+    if kind == "sendrecv":
+        return given["input_tensor"], given["output_tensor"]
+    return (given["tensor"], None) if kind == "send" else (None, given["tensor"])

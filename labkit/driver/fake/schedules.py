@@ -18,7 +18,7 @@ from ...plain import loads
 from ...registry import unknown
 from ...schedule.cost import predict
 from ...schedule.ops import reduce_op
-from ...schedule.program import Move, Program
+from ...schedule.program import Move, Program, call_arguments, call_tensors
 from ...schedule.records import ITEM_BYTES
 from ...schedule.sweeps import LIBRARY_MODELS
 from ...wire import Call
@@ -91,7 +91,7 @@ class Runner:
 
     def _make(self, number: int, move: Move, buffer: Buffer) -> None:
         rank, came = self.rank, as_tensor(numpy.zeros(move.recv_stop - move.recv_start, buffer.data.dtype))
-        pending = Issued(move.kind, (), _arguments(move, buffer.outgoing(move), came, self.op), None, number, rank.cell)
+        pending = Issued(move.kind, (), call_arguments(move, buffer.outgoing(move), came, self.op), None, number, rank.cell)
         sends = move.kind == "send"
         first = Call(
             len(rank.calls) + 1, 0, "send" if sends else "recv", group_ranks=self.members,
@@ -106,7 +106,7 @@ class Runner:
             line = replace(_seen(first, call, move, op), state="issued", issued_s=rank.clock.now_s())
             place = rank.note(line, again=not made)
             made.append(op)
-            out, into = _tensors(call)
+            out, into = call_tensors(call.op, call.kwargs)
             self.sent += [] if out is None else [int(out.nbytes)]
             self.received += [] if into is None else [int(into.nbytes)]
             rank.waiting_for(place, lambda: self.messages.exchange(rank, self._halves(move, 0, out, into)))
@@ -116,23 +116,8 @@ class Runner:
             buffer.arrive(move, came, made[-1])
 
 
-def _arguments(move: Move, out: Tensor, came: Tensor, op: str) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    if move.kind != "recv":
-        given |= {"tensor" if move.kind == "send" else "input_tensor": out, "dst": move.to_rank}
-    if move.kind != "send":
-        given |= {"tensor" if move.kind == "recv" else "output_tensor": came, "src": move.from_rank}
-    return {**given, "op": op} if move.reduce else given
-
-
-def _tensors(call: Any) -> tuple[Any, Any]:
-    if call.op == "sendrecv":
-        return call.kwargs["input_tensor"], call.kwargs["output_tensor"]
-    return (call.kwargs["tensor"], None) if call.op == "send" else (None, call.kwargs["tensor"])
-
-
 def _seen(line: Call, call: Any, move: Move, op: str) -> Call:
-    out, into = _tensors(call)
+    out, into = call_tensors(call.op, call.kwargs)
     tensor = out if into is None else into
     return replace(
         line, shape=(int(tensor.size),), dtype=tensor.dtype.name, num_bytes=int(tensor.nbytes),
