@@ -182,26 +182,33 @@ def line_of(wire: Wire, memory: Memory, number: int, move: Move, op: str, *, sen
     return line
 
 
-def step_by_step(wire: Wire, memory: Memory, moves: list[Move], op: str, *, timed: bool = True) -> Tally:
-    """Every move to its end before the next one starts, each timed, and through the armed faults if there are any.
+def step_by_step(wire: Wire, memory: Memory, moves: list[Move], op: str, *, timed: bool = True) -> Callable[[], Tally]:
+    """What makes every move to its end before the next one, each timed, and through the armed faults if there are any.
 
-    Without `timed`, a device that works through a queue is waited for at the end only.
+    All that is made ready is made ready now, so that a run's time is the moves' time. Without `timed`, a device that works
+    through a queue is waited for at the end only.
     """
     from .armed import armed_for_moves, mover
 
-    tally, itemsize = Tally(), memory.data.element_size()
     interceptors = armed_for_moves(wire)
     make = mover(interceptors) if interceptors else partial(_make, settle=timed)
+    return partial(_one_by_one, wire, memory, moves, op, make)
+
+
+def _one_by_one(wire: Wire, memory: Memory, moves: list[Move], op: str, make: Callable[..., Any]) -> Tally:
+    """A step's time runs to the end of its moves from the end of what came before it, so the steps add up to the run."""
+    tally, itemsize = Tally(), memory.data.element_size()
+    lap_s = time.perf_counter()
     memory.keep_apart()
     for number, move in enumerate(moves, start=1):
-        began = time.perf_counter()
         made = make(wire, memory, number, move, op)
         if made is None:
             tally.move(move, itemsize)
         else:
             for sizes in made:  # what a fault has made of it
                 tally.message(*sizes)
-        tally.step_s[move.step] = tally.step_s.get(move.step, 0.0) + time.perf_counter() - began
+        began_s, lap_s = lap_s, time.perf_counter()
+        tally.step_s[move.step] = tally.step_s.get(move.step, 0.0) + lap_s - began_s
     wire.settle()
     return tally
 

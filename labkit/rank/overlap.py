@@ -185,5 +185,5 @@ class Overlapped:
 def runner(wire: Wire, memory: Memory, moves: list[Move], op: str) -> Callable[[], Tally]:
     """The quickest way to run a program here: NCCL cuts and overlaps by itself, and orders its work by a stream."""
     if wire.queued:
-        return lambda: step_by_step(wire, memory, moves, op, timed=False)
+        return step_by_step(wire, memory, moves, op, timed=False)
     return Overlapped(wire, memory, moves, op).run

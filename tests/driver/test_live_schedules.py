@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -59,9 +60,13 @@ def test_messages_of_many_pieces_that_do_not_divide(world_of: WorldMaker) -> Non
 
 
 def test_steps_are_timed_on_every_rank_and_add_up(world_of: WorldMaker) -> None:
-    run = world_of(4).run_schedule("ring", numel=MIB)
+    world = world_of(4)
+    runs = [world.run_schedule("ring", numel=MIB) for _ in range(5)]
+    run = runs[0]
     assert [len(each.step_s) for each in run.ranks] == [6] * 4
-    assert all(0.5 * each.seconds < sum(each.step_s) <= each.seconds for each in run.ranks)
+    shares = [sum(each.step_s) / each.seconds for run in runs for each in run.ranks]
+    assert max(shares) <= 1
+    assert statistics.median(shares) > 0.99  # a rank may lose its core between two clocks, not most of them most of the time
     assert "ring, 4 MiB of float32 on 4 ranks" in str(run)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -50,7 +49,7 @@ def schedule(
     wanted = memory.data.clone()
     all_reduce(wire, wanted, _fitting(made.collective, op, mine.dtype))
     moves = made.moves(num_elements)
-    run: Callable[[], Tally] = (lambda: step_by_step(wire, memory, moves, op)) if trace else runner(wire, memory, moves, op)
+    run = (step_by_step if trace else runner)(wire, memory, moves, op)
     context.at_cell(max(cell, context.cell))
     meet(wire)
     began_s = time.monotonic()
