@@ -20,12 +20,12 @@ from .wire import Call, CallSite
 SLOTS = 256
 _HEADER = struct.Struct("<8sIIIIiddIIII")  # magic pid rank generation cell activity cell_s beat_s next index fired strings_end
 # state seq op group members shape dtype root reduce bytes async file line function cell algorithm issued returned
-# step move turn index
-_BODY = struct.Struct("<IIIIIIIiIQIIIIIIddIIIQ")
+# step move turn planned index
+_BODY = struct.Struct("<IIIIIIIiIQIIIIIIddIIIIQ")
 _RETURNED_AT = 8 + struct.calcsize("<IIIIIIIiIQIIIIIId")
 _INDEX, _STATE, _TIME, _BEAT = (struct.Struct(form) for form in ("<Q", "<I", "<d", "<dI"))
 _BEAT_AT = struct.calcsize("<8sIIIIid")
-_MAGIC = b"LABKIT2\0"
+_MAGIC = b"LABKIT3\0"
 _RING_AT = 128
 _SLOT_BYTES = 128
 _STRINGS_AT = _RING_AT + SLOTS * _SLOT_BYTES
@@ -122,7 +122,7 @@ class RingWriter:
             self._intern(call.reduce_op), call.num_bytes, int(call.async_op),
             self._intern(site.file) if site else 0, site.line if site else 0,
             self._intern(site.function) if site else 0, call.cell, self._intern(call.algorithm), call.issued_s,
-            call.returned_s, call.step, call.move, call.turn, call.index,
+            call.returned_s, call.step, call.move, call.turn, self._intern(call.planned), call.index,
         )  # fmt: skip
         _INDEX.pack_into(self._map, at, call.index)
 
@@ -214,8 +214,8 @@ def _index(data: bytes, slot: int) -> int:
 
 def _read_slot(data: bytes, slot: int) -> Call | None:
     at, index = _RING_AT + slot * _SLOT_BYTES, _index(data, slot)
-    (state, seq, op, group, members, shape, dtype, root, reduce_op, num_bytes, async_op, file, line,
-     function, cell, algorithm, issued_s, returned_s, step, move, turn, again) = _BODY.unpack_from(data, at + 8)  # fmt: skip
+    (state, seq, op, group, members, shape, dtype, root, reduce_op, num_bytes, async_op, file, line, function, cell,
+     algorithm, issued_s, returned_s, step, move, turn, planned, again) = _BODY.unpack_from(data, at + 8)  # fmt: skip
     if again != index or state >= len(_STATES):
         return None
     ranks, sizes = _text(data, members), _text(data, shape)
@@ -227,5 +227,5 @@ def _read_slot(data: bytes, slot: int) -> Call | None:
         async_op=bool(async_op),
         site=CallSite(_text(data, file), line, _text(data, function)) if file else None,
         cell=cell, state=_STATES[state], issued_s=issued_s, returned_s=returned_s, algorithm=_text(data, algorithm),
-        step=step, move=move, turn=turn,
+        step=step, move=move, turn=turn, planned=_text(data, planned),
     )  # fmt: skip

@@ -54,7 +54,8 @@ class Call:
     `seq` counts the calls of one group from 1 within a generation (point-to-point calls have 0: only two ranks take part).
     `state` is "begun" (made, and not issued yet), "issued", "done", "failed" (its wait ended without it), "refused" (by the
     contract) or "invalid" (torch turned it down before it waited for anyone). Times are seconds of the machine's monotonic
-    clock, one clock for all ranks of a host. A move of a schedule has its `algorithm`, `step`, number `move` and request `turn`.
+    clock, one clock for all ranks of a host. A move of a schedule has its `algorithm`, `step`, number `move` and request `turn`,
+    and in `planned` what it `carries` by its program, if that is not what was issued.
     """
 
     index: int
@@ -77,6 +78,12 @@ class Call:
     step: int = 0
     move: int = 0
     turn: int = 0
+    planned: str = ""
+
+    @property
+    def carries(self) -> str:
+        """A move's number of elements, their dtype, and the reduce op if it adds: "1200 float32 sum"."""
+        return " ".join(("x".join(map(str, self.shape)), self.dtype, self.reduce_op)).rstrip()
 
     @property
     def p2p(self) -> bool:

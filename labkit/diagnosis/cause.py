@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..wire import Call
 from .compare import SAME_LINE, by_majority, is_tie, site_key
 from .layout import STALL_S, Alignment, Cause, Track
-from .moves import LATE_S, LATE_TIMES, late, odd_ops, odd_sizes, slip
+from .moves import LATE_S, LATE_TIMES, altered, late, slip
 from .reading import in_loop
 
 _Found = tuple[Cause, tuple[int, ...], tuple[int, ...]]
@@ -64,14 +64,14 @@ def _in_schedule(world: Alignment) -> _Found:
 
 
 def _by_moves(world: Alignment) -> _Found:
-    """A schedule's moves that are not as the others': whoever waits or dies does so because of it."""
+    """A schedule's moves that are not as their program has them: whoever waits or dies does so because of it."""
     everyone = tuple(world.waits)
-    slipped, sizes = slip(world), odd_sizes(world)
-    if (slipped is None and sizes is None) or (everyone and not world.stalled(everyone)):
+    if everyone and not world.stalled(everyone):
         return _NOTHING
-    if slipped is not None:
+    if (slipped := slip(world)) is not None:
         return "slip", (slipped.rank,), everyone
-    return "sizes", sizes.ranks if sizes is not None else (), everyone
+    other = altered(world)
+    return ("sizes", (other.rank,), everyone) if other is not None and other.kind == "size" else _NOTHING
 
 
 def _busy(world: Alignment, ranks: tuple[int, ...]) -> _Found:
@@ -152,9 +152,9 @@ def _refused(world: Alignment) -> _Found:
 
 def _slow(world: Alignment) -> _Found:
     if world.algorithm:
-        ops, waited_for = odd_ops(world), late(world) if world.over else None
-        if ops is not None:
-            return "ops", tuple(sorted(rank for side in ops.sides[1:] for rank in side)), ()
+        if (other := altered(world)) is not None:
+            return "ops", (other.rank,), ()
+        waited_for = late(world) if world.over else None
         return ("slow", (waited_for.rank,), ()) if waited_for is not None else _NOTHING
     late_one = lateness(world) if world.over else None
     return ("slow", (late_one[0],), ()) if late_one else _NOTHING

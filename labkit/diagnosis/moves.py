@@ -8,9 +8,8 @@ it on the same ranks is another matter.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..wire import Call, Evidence
@@ -54,75 +53,32 @@ def slip(world: Alignment) -> Slip | None:
 
 
 @dataclass(frozen=True)
-class OddOps:
-    """Moves that add what comes in with different operations: who uses which, the op of most moves first.
+class Altered:
+    """A move that was not issued as its program has it: in "size" (elements or dtype), or in its reduce "op" alone.
 
-    `tie`: the two are used equally often, so that nobody can say which is the odd one.
+    The rank's own line says both, so nothing has to be told from what other moves look like.
     """
 
-    sides: tuple[tuple[int, ...], ...]
-    moves: tuple[Call, ...]  # the first of each side
-    tie: bool
+    rank: int
+    kind: str
+    call: Call
+    planned: Call
+
+    @property
+    def peer(self) -> int:
+        """Who is at the other end."""
+        return self.call.root
 
 
-def odd_ops(world: Alignment) -> OddOps | None:
-    """Whether the moves of a run combine in one way; a rank that uses several ops is on the side of the rarest."""
-    found: dict[str, list[tuple[int, Call]]] = {}
-    for rank, line in world.calls.items() if world.algorithm else ():
-        for call in line:
-            if call.reduce_op:
-                found.setdefault(call.reduce_op, []).append((rank, call))
-    rarest_first = sorted(found.values(), key=lambda used: (len(used), used[0][0]))
-    sides: list[tuple[tuple[int, ...], Call]] = []
-    for used in rarest_first:
-        placed = {rank for side, _ in sides for rank in side}
-        users = {rank for rank, _ in used}
-        ranks = tuple(sorted(users - placed))
-        if ranks or len(found) == len(sides) + 1:  # where one rank alone combines, it differs from itself
-            sides.insert(0, (ranks or tuple(sorted(users)), used[0][1]))
-    if len(sides) < 2:
+def altered(world: Alignment) -> Altered | None:
+    """The first move of the run that differs from its program."""
+    lines = [(rank, call) for rank, line in world.calls.items() if world.algorithm for call in line if call.planned]
+    if not lines:
         return None
-    return OddOps(tuple(ranks for ranks, _ in sides), tuple(call for _, call in sides), len(set(map(len, found.values()))) == 1)
-
-
-@dataclass(frozen=True)
-class OddSizes:
-    """A message whose two ends do not agree: what was sent, the place that was made for it, and whose is the odd size.
-
-    Of a move that sends and receives at once only the receiving half has a line, so not every such message is seen.
-    """
-
-    sender: int
-    receiver: int
-    sent: Call
-    place: Call
-    ranks: tuple[int, ...]
-
-
-def odd_sizes(world: Alignment) -> OddSizes | None:
-    """The first message whose ends differ in size or dtype; the end whose size no other move of the run has is the odd one."""
-    lines = [(rank, call) for rank, line in world.calls.items() if world.algorithm for call in line]
-    usual: Counter[object] = Counter(_size(call) for _, call in lines)
-    dtypes: Counter[object] = Counter(call.dtype for _, call in lines)
-    ends: dict[tuple[int, int, int], list[Call]] = {}
-    for rank, call in lines:
-        pair = (rank, call.root) if call.op == "send" else (call.root, rank)
-        ends.setdefault((call.step, *pair), []).append(call)
-    for (_, sender, receiver), calls in sorted(ends.items()):
-        sent, places = ([c for c in calls if (c.op == "send") is sends] for sends in (True, False))
-        if len(sent) != 1 or len(places) != 1 or _size(sent[0]) == _size(places[0]):
-            continue
-        by_dtype = sent[0].dtype != places[0].dtype  # that one of them stands alone says more than a size that does
-        counts = dtypes if by_dtype else usual
-        ends_of = ((sender, sent[0]), (receiver, places[0]))
-        alone = tuple(rank for rank, call in ends_of if counts[call.dtype if by_dtype else _size(call)] == 1)
-        ranks = alone if len(alone) == 1 else (sender, receiver)
-        return OddSizes(sender, receiver, sent[0], places[0], tuple(sorted(ranks)))
-    return None
-
-
-def _size(call: Call) -> tuple[tuple[int, ...], str]:
-    return call.shape, call.dtype
+    rank, call = min(lines, key=lambda each: each[1].issued_s)
+    size, dtype, op = (*call.planned.split(" "), "")[:3]
+    planned = replace(call, shape=(int(size),), dtype=dtype, reduce_op=op, planned="")
+    return Altered(rank, "op" if (planned.shape, dtype) == (call.shape, call.dtype) else "size", call, planned)
 
 
 @dataclass(frozen=True)

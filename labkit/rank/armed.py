@@ -43,6 +43,7 @@ class ArmedMove:
         given = call_arguments(move, memory.outgoing(move), self._came, op)
         self._pending = PendingCall(move.kind, (), given, None, number, wire.context.cell)
         self._line = line_of(wire, memory, number, move, op)
+        self._planned = self._line.carries
         self._sizes: Sizes = []
 
     def make(self, interceptors: list[Interceptor]) -> Sizes:
@@ -59,7 +60,8 @@ class ArmedMove:
         if self._sizes:  # once more: a line of its own
             self._line = replace(self._line, index=context.tap.next_index())
         self._op = op_name(call.kwargs.get("op", self._op))
-        line = self._line = replace(self._line, issued_s=monotonic(), **seen(out if into is None else into, self._move, self._op))
+        line = replace(self._line, issued_s=monotonic(), **seen(out if into is None else into, self._move, self._op))
+        line = self._line = replace(line, planned=self._planned if line.carries != self._planned else "")
         if self._sizes:
             self._slot = context.ring.issue(line)
         else:

@@ -177,7 +177,7 @@ def line_of(wire: Wire, memory: Memory, number: int, move: Move, op: str, *, sen
         reduce_op=op.lower() if move.reduce and not sends else "",
         root=wire.members[move.to_rank if sends else move.from_rank], async_op=False, site=None, cell=context.cell,
         state="issued", issued_s=time.monotonic(), returned_s=0.0,
-        algorithm=memory.program.name, step=move.step, move=number, turn=wire.turn,
+        algorithm=memory.program.name, step=move.step, move=number, turn=wire.turn, planned="",
     )  # fmt: skip
     return line
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from labkit.diagnosis import align, judge
-from labkit.diagnosis.moves import late, newest_run, odd_ops, odd_sizes, slip
+from labkit.diagnosis.moves import altered, late, newest_run, slip
 from labkit.wire import Call, CodeError, Evidence, RankView
 
 RANKS = 3
@@ -48,7 +48,7 @@ def codes(evidence: Evidence) -> list[str]:
 def test_a_run_that_ended_well() -> None:
     found = align(world(healthy()))
     assert (found.algorithm, [len(line) for line in found.calls.values()]) == ("ring", [4, 4, 4])
-    assert (slip(found), odd_ops(found), odd_sizes(found), late(found)) == (None, None, None, None)
+    assert (slip(found), altered(found), late(found)) == (None, None, None)
     assert codes(world(healthy())) == []
 
 
@@ -178,39 +178,43 @@ def test_a_move_left_out_or_made_twice_is_named_whatever_it_leads_to() -> None:
 
 
 def test_an_op_of_ones_own() -> None:
-    lines = healthy()
-    lines[2][1] = replace(lines[2][1], reduce_op="max")
-    (verdict,) = judge(world(lines))
-    assert (verdict.code, verdict.culprits, verdict.ending) == ("LK006", (2,), "silent")
-    alone = [[replace(c, reduce_op="") for c in line] for line in healthy()]
-    alone[0] = [replace(c, reduce_op=op) for c, op in zip(ring(0), ("sum", "max", "sum", ""), strict=True)]  # nobody else adds
-    (verdict,) = judge(world(alone))
-    assert verdict.culprits == (0,)
-    assert verdict.sentence == "rank 0 combines with max in step 1 of ring and with sum in its other steps: the sums are wrong."
+    for size in (2, 3):  # on two ranks it is one against one: its program says who is right
+        lines = healthy()[:size]
+        lines[1][1] = replace(lines[1][1], reduce_op="max", planned="100 float32 sum")
+        (verdict,) = judge(world(lines))
+        assert (verdict.code, verdict.culprits, verdict.ending) == ("LK006", (1,), "silent")
+        assert verdict.sentence == "rank 1 combines with max in step 1 of ring, where its program says sum: the sums are wrong."
+        assert [(side.ranks, side.did) for side in verdict.sides] == [
+            (tuple(rank for rank in range(size) if rank != 1), "kept to sum"), ((1,), "combined with max"),
+        ]  # fmt: skip
 
 
-def test_the_ends_of_a_message_that_differ() -> None:
+def test_a_message_of_another_size() -> None:
     lines = healthy()
-    lines[0] = [replace(c, op="send", root=1, shape=(50,) if c.step == 1 else (100,), reduce_op="") for c in lines[0]]
+    sends = [replace(c, op="send", root=1, reduce_op="") for c in lines[0]]
+    lines[0] = [sends[0], replace(sends[1], shape=(50,), planned="100 float32"), *sends[2:]]
     (verdict,) = judge(world(lines))
     assert (verdict.code, verdict.culprits, verdict.ending) == ("LK005", (0,), "silent")
-    assert (
-        "rank 0 sent 50 elements of float32 to rank 1 in step 1 of ring, which had room for 100: nobody is told"
-        in verdict.sentence
+    assert verdict.sentence == (
+        "rank 0 sent 50 elements of float32 to rank 1 in step 1 of ring, where its program says 100: "
+        "nobody is told, and the sums are wrong."
     )
+    assert [(side.ranks, side.did) for side in verdict.sides] == [
+        ((0,), "sent 50 elements of float32"), ((1,), "made room for 100 elements of float32"),
+    ]  # fmt: skip
 
 
-def test_a_size_that_other_messages_have_too_says_nothing_of_whose_the_odd_one_is() -> None:
-    lines = healthy()
-    lines[0] = [replace(c, op="send", root=1, shape=(50,) if c.step > 0 else (100,), reduce_op="") for c in lines[0]]
-    lines[1] = [replace(c, shape=(50,) if c.step > 1 else (100,)) for c in lines[1]]
-    (verdict,) = judge(world(lines))
-    assert (verdict.code, verdict.culprits) == ("LK005", (0, 1))
-    lines = healthy()
-    lines[0] = [replace(c, op="send", root=1, dtype="float16" if c.step == 1 else "float32", reduce_op="") for c in lines[0]]
-    lines[1][1] = replace(lines[1][1], shape=(99,))  # no other message is as long, but the dtype is not its own
-    (verdict,) = judge(world(lines))
-    assert (verdict.code, verdict.culprits) == ("LK005", (0,))
+def test_room_for_another_dtype_that_its_process_died_of() -> None:
+    lines = [waiting(ring(0), 3), waiting(ring(1), 2), waiting(ring(2), 2)]
+    lines[1][1] = replace(lines[1][1], dtype="float16", planned="100 float32 sum")
+    evidence = world(lines)
+    dead = replace(evidence.ranks[1], process="dead", exit_code=-6)
+    verdict = judge(replace(evidence, ranks=(evidence.ranks[0], dead, evidence.ranks[2])))[0]
+    assert (verdict.code, verdict.culprits, verdict.ending) == ("LK005", (1,), "abort")
+    assert verdict.sentence.startswith(
+        "rank 1 made room for 100 elements of float16 of rank 0's message in step 1 of ring, where its program says float32; "
+        "rank 1 died of it; rank 2 waits"
+    )
 
 
 def test_only_a_pause_of_ones_own_is_late() -> None:

@@ -6,7 +6,7 @@ from ...errors import join_ranks
 from ...wire import Call, Verdict
 from .. import words
 from ..layout import Alignment, Disagreement
-from ..moves import odd_sizes
+from ..moves import altered
 from ..rule import Rule, rule
 from ..sides import agreed, blame, both_sides, column_sides, lines_differ
 from .lk001_rank_died import way_of_death
@@ -46,28 +46,35 @@ class SizeMismatch(Rule):
         )
 
     def _message(self, world: Alignment) -> Verdict | None:
-        """In a schedule: the two ends of one message."""
-        found = odd_sizes(world)
+        """In a schedule: a message, or the room made for one, that is not as long as the program has it."""
+        found = altered(world)
         if found is None:
             return None
-        sent, room = (f"{call.shape[0]} elements of {call.dtype}" for call in (found.sent, found.place))
-        room = room if found.sent.dtype != found.place.dtype else str(found.place.shape[0])
+        call, planned = found.call, found.planned
+        by_dtype = call.dtype != planned.dtype
+        says = planned.dtype if by_dtype else str(planned.shape[0])
+        sent = call.op == "send"
+        did = f"sent {_elements(call)} to" if sent else f"made room for {_elements(call)} of"
         dead = world.stand("dead")
         died = f"; {join_ranks(dead)} died of it" if dead else ": nobody is told, and the sums are wrong"
-        wait = words.held_up(world, found.ranks)
+        wait = words.held_up(world, (found.rank,))
         return self.say(
-            f"rank {found.sender} sent {sent} to rank {found.receiver} in {words.step_of(found.sent)}, "
-            f"which had room for {room}{died}{f'; {wait}' if wait else ''}.",
-            culprits=found.ranks,
-            waiting=words.others_waiting(world, found.ranks),
+            f"rank {found.rank} {did} rank {found.peer}{'' if sent else chr(39) + 's message'} in {words.step_of(call)}, "
+            f"where its program says {says}{died}{f'; {wait}' if wait else ''}.",
+            culprits=(found.rank,),
+            waiting=words.others_waiting(world, (found.rank,)),
             sides=(
-                words.side(world.evidence, (found.sender,), f"sent {sent}", None),
-                words.side(world.evidence, (found.receiver,), f"had room for {room}", None),
+                words.side(world.evidence, (found.rank,), f"{'sent' if sent else 'made room for'} {_elements(call)}", None),
+                words.side(world.evidence, (found.peer,), f"{'made room for' if sent else 'sent'} {_elements(planned)}", None),
             ),
             next_step=f"Let both ranks cut the tensor alike. {words.now(world)}",
             facts=words.wait_facts(world),
             ending="abort" if dead else words.ending(world, {}),
         )
+
+
+def _elements(call: Call) -> str:
+    return f"{call.shape[0]} elements of {call.dtype}"
 
 
 def _text(world: Alignment, found: Disagreement) -> str:

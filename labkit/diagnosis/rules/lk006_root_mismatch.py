@@ -6,7 +6,7 @@ from ...errors import join_ranks
 from ...wire import Call, Verdict
 from .. import words
 from ..layout import Alignment
-from ..moves import odd_ops
+from ..moves import altered
 from ..rule import Rule, rule
 from ..sides import agreed, blame, both_sides, column_sides
 
@@ -58,24 +58,19 @@ class RootMismatch(Rule):
 
     def _moves(self, world: Alignment) -> Verdict | None:
         """In a schedule: every rank adds up what comes in by itself."""
-        found = odd_ops(world)
+        found = altered(world)
         if found is None:
             return None
-        odd = [
-            f"{words.do(ranks, 'combines', 'combine')} with {move.reduce_op} in {words.step_of(move)}"
-            for ranks, move in zip(found.sides[1:], found.moves[1:], strict=True)
-        ]
-        usual, op = found.sides[0], found.moves[0].reduce_op
-        if usual in found.sides[1:]:
-            text = f"{', '.join(odd)} and with {op} in its other steps"
-        else:
-            where = f" in {words.step_of(found.moves[0])}" if found.tie else ""
-            text = f"{', '.join(odd)} while {words.do(usual, 'combines', 'combine')} with {op}{where}"
-        pairs = zip(found.sides, found.moves, strict=True)
+        did, says = found.call.reduce_op, found.planned.reduce_op
+        others = tuple(rank for rank in world.calls if rank != found.rank)
         return self.say(
-            f"{text}: the sums are wrong.",
-            culprits=tuple(sorted({rank for side in (found.sides if found.tie else found.sides[1:]) for rank in side})),
-            sides=tuple(words.side(world.evidence, ranks, f"combined with {move.reduce_op}", None) for ranks, move in pairs),
+            f"rank {found.rank} combines with {did} in {words.step_of(found.call)}, where its program says {says}: "
+            "the sums are wrong.",
+            culprits=(found.rank,),
+            sides=(
+                words.side(world.evidence, others, f"kept to {says}", None),
+                words.side(world.evidence, (found.rank,), f"combined with {did}", None),
+            ),
             next_step="Combine with one reduce op, the same on every rank. Nothing is broken: the world is ready.",
             ending="silent",
         )

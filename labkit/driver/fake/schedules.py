@@ -98,12 +98,14 @@ class Runner:
             root=self.members[move.to_rank if sends else move.from_rank], cell=rank.cell, state="begun",
             issued_s=rank.clock.now_s(), algorithm=self.program.name, step=move.step, move=number, turn=rank.request,
         )  # fmt: skip
-        rank.note(_seen(first, pending, move, self.op))
+        planned = _seen(first, pending, move, self.op)
+        rank.note(planned)
         made: list[str] = []
 
         def issue(call: Any) -> None:
             op = str(call.kwargs.get("op", self.op))
             line = replace(_seen(first, call, move, op), state="issued", issued_s=rank.clock.now_s())
+            line = replace(line, planned=planned.carries if line.carries != planned.carries else "")
             place = rank.note(line, again=not made)
             made.append(op)
             out, into = call_tensors(call.op, call.kwargs)
