@@ -44,6 +44,7 @@ calls = st.builds(
     step=counts,
     move=counts,
     turn=counts,
+    planned=st.sampled_from(["", "1200 float32 sum"]),
 )
 
 
