@@ -209,9 +209,11 @@ def start(
     ("1gbit") and one-way `delay` ("2ms"); "up" takes those of `labkit hosts up`. `placement`: "block" or "cyclic".
     Raises NotEnoughDevices, NotEnoughMemory, WorldMismatch or StartError.
     """
+    from .driver.current import HOLDER
     from .driver.start import start as bring_up
 
     ensure_loaded()
+    HOLDER.telling = lambda: views.Progress(_publisher(), quiet_s=1.0)
     with views.Progress(_publisher()) as progress:
         world = bring_up(
             ranks,

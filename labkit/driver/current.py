@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Protocol
 
 from ..errors import NoWorld
 from .forkserver import ForkServer
@@ -14,11 +16,29 @@ if TYPE_CHECKING:
     from .world import World
 
 
+class Teller(Protocol):
+    """Shows what is going on for as long as it takes."""
+
+    def say(self, text: str) -> None:
+        """What is going on now; replaces what was said before."""
+
+
+class Silent:
+    """A teller for where nobody listens."""
+
+    def say(self, text: str) -> None:
+        pass
+
+
 class Holder:
-    """Holds at most one running world; ends everything when the kernel exits."""
+    """Holds at most one running world; ends everything when the kernel exits.
+
+    `telling`: how whoever holds the world shows what takes long. The driver draws nothing, so a notebook puts its own here.
+    """
 
     def __init__(self) -> None:
         self.world: World | None = None
+        self.telling: Callable[[], AbstractContextManager[Teller]] = lambda: nullcontext(Silent())
         self._server: ForkServer | None = None
         self._owner = os.getpid()
         self._lock = threading.Lock()

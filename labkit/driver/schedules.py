@@ -248,23 +248,23 @@ def _run_record(
     item_bytes = ITEM_BYTES[dtype]
     num_steps = schedule.num_steps
     whole = len(values) == schedule.world_size
-    ends = [(value["began_s"], value["ended_s"]) for value in values.values()]
+    began_s, ended_s = (max((value[end] for value in values.values()), default=0.0) for end in ("began_s", "ended_s"))
     errors = [str(outcome.error) for outcome in outcomes if outcome.error is not None]
     return ScheduleRun(
         name=schedule.name, collective=schedule.collective, world_size=schedule.world_size, num_elements=size, dtype=dtype,
         op=op, num_bytes=size * item_bytes, num_steps=num_steps, traced=traced,
-        seconds=max(e for _, e in ends) - max(b for b, _ in ends) if whole else 0.0,
-        ranks=tuple(_rank_run(rank, value, num_steps if traced else 0) for rank, value in values.items()),
+        seconds=ended_s - began_s if whole else 0.0,
+        ranks=tuple(_rank_run(rank, value, num_steps if traced else 0, began_s) for rank, value in values.items()),
         declared=declared(schedule, size, item_bytes), diagnosis=diagnosis, error=errors[0] if errors else "",
     )  # fmt: skip
 
 
-def _rank_run(rank: int, value: dict[str, Any], num_steps: int) -> RankRun:
+def _rank_run(rank: int, value: dict[str, Any], num_steps: int, began_s: float) -> RankRun:
     steps = dict(map(tuple, value["step_s"]))
     return RankRun(
         rank=rank, seconds=value["ended_s"] - value["began_s"], step_s=tuple(steps.get(step, 0.0) for step in range(num_steps)),
         **{name: value[name] for name in ("sent_messages", "received_messages", "sent_bytes", "received_bytes")},
-        agrees=value["agrees"], worst=value["worst"], digest=value["digest"],
+        agrees=value["agrees"], worst=value["worst"], digest=value["digest"], early_s=began_s - value["began_s"],
     )  # fmt: skip
 
 

@@ -12,9 +12,10 @@ from ..schedule import ALGORITHMS, Sample, crossover, fit, predict, programs
 from ..schedule.bandwidth import FACTORS
 from ..schedule.records import ITEM_BYTES, Comparison
 from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of, crossing_of, parse_sizes
-from ..units import is_whole
+from ..units import format_bytes, is_whole
 from .armed import refuse_armed
 from .checks import targets_of
+from .current import HOLDER
 from .schedules import ask_all, backend_of, check_op, compare, levels, spans, where
 
 if TYPE_CHECKING:
@@ -59,10 +60,13 @@ def sweep(
     points: list[Point] = []
     interrupted, error = False, ""
     try:
-        for name, size in wanted:
-            points.append(_point(world, members, name, size, dtype, reduce_name, rounds, warmups, deadline_s))
-            if on_progress is not None:
-                on_progress(len(points), len(wanted), points[-1])
+        with HOLDER.telling() as teller:
+            for name, size in wanted:
+                if on_progress is None:
+                    teller.say(f"measuring {name} at {format_bytes(size)}: {len(points) + 1} of {len(wanted)}")
+                points.append(_point(world, members, name, size, dtype, reduce_name, rounds, warmups, deadline_s))
+                if on_progress is not None:
+                    on_progress(len(points), len(wanted), points[-1])
     except KeyboardInterrupt:
         interrupted = True
     except LabkitError as failure:
@@ -103,9 +107,16 @@ def crossing(world: World, one: str, other: str, *, rounds: int = 7, deadline_s:
         if ALGORITHMS[name].collective != "all_reduce":
             raise UsageError(f"{name} is no all-reduce", hint="name two all-reduce algorithms")
 
-    def measure(size: int) -> Comparison:
-        return compare(world, [one, other], num_bytes=max(4, size // 4 * 4), rounds=rounds, deadline_s=deadline_s)
+    with HOLDER.telling() as teller:
 
+        def measure(size: int) -> Comparison:
+            teller.say(f"{one} beside {other} at {format_bytes(size)}")
+            return compare(world, [one, other], num_bytes=max(4, size // 4 * 4), rounds=rounds, deadline_s=deadline_s)
+
+        return _crossing(world, one, other, measure)
+
+
+def _crossing(world: World, one: str, other: str, measure: Callable[[int], Comparison]) -> Crossing:
     taken = [measure(size) for size in CALIBRATE]
     samples = [
         Sample(timing.name, world.world_size, each.num_bytes, timing.median_s) for each in taken for timing in each.timings[:2]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
+from ..units import format_bytes
 
 if TYPE_CHECKING:
     from ..driver.world import World
@@ -35,16 +36,18 @@ def measure(
 
     Where hosts can't be made, the report is a recording, and its `reason` says why. A world that runs stays as it is.
     """
+    from ..driver.current import HOLDER
     from ..driver.spaces import Shape, why_not
     from ..driver.start import bring_up
 
     reason = why_not(Shape(rate, delay))
     if reason:
         return dataclasses.replace(recorded(), reason=reason)
-    say = on_progress or (lambda text: None)
-    with bring_up(ranks, "gloo", hosts=hosts, rate=rate, delay=delay, on_progress=say) as world:
-        world.apart = True
-        return report(world, rate=rate, delay=delay, sizes=sizes, compared=compared, rounds=rounds, say=say)
+    with HOLDER.telling() as teller:
+        say = on_progress or teller.say
+        with bring_up(ranks, "gloo", hosts=hosts, rate=rate, delay=delay, on_progress=say) as world:
+            world.apart = True
+            return report(world, rate=rate, delay=delay, sizes=sizes, compared=compared, rounds=rounds, say=say)
 
 
 def report(
@@ -68,13 +71,19 @@ def report(
             "the same number of ranks, two or more, must be on each of two hosts or more",
             hint="labkit.start(4, hosts=2) makes such a world",
         )
-    say("measuring inside a host")
-    inside = _whole(world.sweep(sizes, ranks=range(local), rounds=rounds))
-    say("measuring across hosts")
-    across = _whole(world.sweep(sizes, ranks=range(0, world.world_size, local), rounds=rounds))
-    say("one level against two")
-    comparisons = tuple(world.compare([FLAT, LEVELS], num_bytes=size, rounds=rounds) for size in compared)
-    return HostsReport(num_hosts, local, rate, delay, inside, across, comparisons)
+
+    def sweep(where: str, ranks: range) -> Sweep:
+        say(f"measuring {where}")
+        told = lambda done, number, point: say(f"measuring {where}: {done} of {number} sizes")  # noqa: E731
+        return _whole(world.sweep(sizes, ranks=ranks, rounds=rounds, on_progress=told))
+
+    inside = sweep("inside a host", range(local))
+    across = sweep("across hosts", range(0, world.world_size, local))
+    comparisons = []
+    for size in compared:
+        say(f"one level against two, at {format_bytes(size)}")
+        comparisons.append(world.compare([FLAT, LEVELS], num_bytes=size, rounds=rounds))
+    return HostsReport(num_hosts, local, rate, delay, inside, across, tuple(comparisons))
 
 
 def _whole(sweep: Sweep) -> Sweep:

@@ -10,6 +10,7 @@ from ..units import format_bytes, format_seconds
 from ..wire import Diagnosis
 from .recording import Source, told
 
+NOTEWORTHY = 0.05  # of a rank's time: an earlier start than this is said, since the rank's steps have that wait in them
 # What can be reduced on live ranks, with bytes an element.
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int8": 1, "uint8": 1,
@@ -20,8 +21,9 @@ ITEM_BYTES = {
 class RankRun:
     """One rank's part: seconds by step (only if traced), what it sent and received, and how its result compares.
 
-    `agrees`: equal to the library's result, bitwise for whole numbers. `worst` is the largest difference, relative to
-    the largest value. `digest` is equal on ranks that hold bitwise the same.
+    `seconds` and the steps count from the rank's own start, which is `early_s` before the last rank's: so long its first
+    steps may have waited for the others. `agrees`: equal to the library's result, bitwise for whole numbers. `worst` is
+    the largest difference, relative to the largest value. `digest` is equal on ranks that hold bitwise the same.
     """
 
     rank: int
@@ -34,6 +36,7 @@ class RankRun:
     agrees: bool
     worst: float = 0.0
     digest: str = ""
+    early_s: float = 0.0
 
     @property
     def counts(self) -> tuple[int, int, int, int]:
@@ -44,6 +47,7 @@ class RankRun:
 class ScheduleRun:
     """A schedule executed by live ranks.
 
+    `seconds` run from the last rank's start to the last rank's end.
     `declared` is what the schedule says of each rank: messages sent and received, bytes sent and received.
     `traced`: the steps ran one after the other and were timed; otherwise they overlapped.
     `diagnosis` is there if the run did not end by itself (`error` is then the first rank's own words), or if something was
@@ -116,6 +120,7 @@ class ScheduleRun:
 def _rank_line(each: RankRun) -> str:
     steps = f"; steps {', '.join(format_seconds(seconds) for seconds in each.step_s[:16])}" if any(each.step_s) else ""
     more = ", ..." if len(each.step_s) > 16 else ""
+    more += f" (began {format_seconds(each.early_s)} early)" if steps and each.early_s > NOTEWORTHY * each.seconds else ""
     wrong = "" if each.agrees else f"; differs by {each.worst:.1e}"
     sent = f"sent {each.sent_messages} messages, {format_bytes(each.sent_bytes)}"
     return f"rank {each.rank}: {sent}{steps}{more}{wrong}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from . import _html as h
 from ._text import INDENT, clean, indent
 
 PERIOD_S = 0.2  # between two pictures
+QUIET_S = 2.0  # a cell that has shown nothing for so long says that it runs, and for how long
 _LINES = 10
 _KEPT = 8_000  # characters per rank; a cell that prints without end costs no memory here
 
@@ -42,12 +44,13 @@ class LiveOutput:
 
     def text(self) -> str:
         blocks = [f"rank {rank}\n{indent(tail, INDENT)}" for rank, tail in self._tails()]
-        return "\n".join([*blocks, self._notice] if self._notice else blocks)
+        return "\n".join([*blocks, self._notice] if self._notice else blocks) or "running …"
 
-    def html(self) -> str:
+    def html(self, after_s: float = 0.0) -> str:
         blocks = "".join(h.block(h.pre(tail), head=f"rank {rank}") for rank, tail in self._tails())
         notice = h.block(h.pre(self._notice), head="waiting") if self._notice else ""
-        return h.frame('<div class="lk-tag">running …</div>' + blocks + notice)
+        since = f"for {after_s:.0f} s " if after_s >= QUIET_S else ""
+        return h.frame(f'<div class="lk-tag">running {since}…</div>' + blocks + notice)
 
 
 class Screen:
@@ -59,32 +62,34 @@ class Screen:
         self._context = contextvars.copy_context()  # ipykernel finds in it which cell an output belongs to
         self._shown = ""
         self._changed, self._over = threading.Event(), threading.Event()
+        self._began_s = time.monotonic()
         self._thread: threading.Thread | None = None
+        if live:
+            self._thread = threading.Thread(target=self._paint, name="labkit-live", daemon=True)
+            self._thread.start()
 
     def on_output(self, rank: int, name: str, text: str) -> None:
         """Called from the transport's thread, so it only takes a note."""
         if not self._live:
             return
         self._output.add(rank, text)
-        self._start()
+        self._changed.set()
 
     def on_notice(self, diagnosis: Diagnosis) -> None:
         """A wait that may still end: say who is waited for."""
         if self._live and diagnosis.verdict is not None:
             self._output.say(diagnosis.verdict.sentence)
-            self._start()
-
-    def _start(self) -> None:
-        self._changed.set()
-        if self._thread is None and not self._over.is_set():
-            self._thread = threading.Thread(target=self._paint, name="labkit-live", daemon=True)
-            self._thread.start()
+            self._changed.set()
 
     def _paint(self) -> None:
+        """A picture when something is new, and every second of a cell that takes long."""
+        said_s = 0
         while not self._over.wait(PERIOD_S):
-            if self._changed.is_set():
+            after_s = time.monotonic() - self._began_s
+            if self._changed.is_set() or (after_s >= QUIET_S and int(after_s) > said_s):
                 self._changed.clear()
-                self._context.run(self._show, {"text/plain": self._output.text(), "text/html": self._output.html()})
+                said_s = int(after_s)
+                self._context.run(self._show, {"text/plain": self._output.text(), "text/html": self._output.html(said_s)})
 
     def _show(self, data: dict[str, str]) -> None:
         update, self._shown = bool(self._shown), self._shown or uuid.uuid4().hex

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import join_ranks
-from ..schedule.records import ScheduleRun
+from ..schedule.records import NOTEWORTHY, ScheduleRun
 from ..units import format_bytes, format_seconds
 from . import _html as h
 from . import diagnosis
@@ -40,13 +40,15 @@ def findings(run: ScheduleRun) -> list[tuple[bool, str]]:
 
 def _table(run: ScheduleRun) -> str:
     steps = min(run.num_steps, _STEPS) if run.traced else 0
-    names = [f"step {step}" for step in range(steps)] if run.traced else ["time"]
+    early = run.traced and any(each.early_s > NOTEWORTHY * each.seconds for each in run.ranks)
+    names = [*(["early"] if early else []), *(f"step {step}" for step in range(steps))] if run.traced else ["time"]
     rows = []
     for each in run.ranks[:_RANKS]:
         times = [_seconds(seconds) for seconds in each.step_s[:steps]] if run.traced else [format_seconds(each.seconds)]
         sent = f"{count(each.sent_messages, 'message')}, {format_bytes(each.sent_bytes)}"
-        rows.append([f"rank {each.rank}", sent, *times])
-    return h.table(["", "sent", *names], rows)
+        rows.append([f"rank {each.rank}", sent, *([_seconds(each.early_s)] if early else []), *times])
+    note = "Early: so long before the last rank a rank began. The wait is in its steps, and not in the run's time."
+    return h.table(["", "sent", *names], rows) + (h.para(note) if early else "")
 
 
 def _seconds(seconds: float) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 
 import numpy
 import pytest
 
+from labkit.driver.current import HOLDER
 from labkit.errors import RankDead, UsageError
 from labkit.faults import FAULTS
 from labkit.schedule import ALGORITHMS, Link, Transfer, from_steps, predict
@@ -191,3 +193,27 @@ def test_a_dead_rank_is_told_by_what_measures() -> None:
             world.compare(["ring"])
         assert world.recover().replaced == (1,)
         assert world.compare(["ring"], rounds=1).timings
+
+
+class Heard:
+    """A teller that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.say = self.said.append
+
+
+def test_what_takes_long_is_told_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = Heard()
+    monkeypatch.setattr(HOLDER, "telling", lambda: nullcontext(heard))
+    with fake_world(4) as world:
+        world.sweep([1024, 2048], ["ring", "all_reduce"])
+        assert heard.said == [
+            "measuring ring at 1 KiB: 1 of 4", "measuring all_reduce at 1 KiB: 2 of 4",
+            "measuring ring at 2 KiB: 3 of 4", "measuring all_reduce at 2 KiB: 4 of 4",
+        ]  # fmt: skip
+        heard.said.clear()
+        world.sweep([1024], on_progress=lambda done, number, point: None)  # who asks for it tells it in another way
+        assert heard.said == []
+        world.crossing("recursive-doubling", "ring", rounds=1)
+    assert heard.said[0] == "recursive-doubling beside ring at 1 KiB"

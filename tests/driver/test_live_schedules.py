@@ -66,6 +66,9 @@ def test_steps_are_timed_on_every_rank_and_add_up(world_of: WorldMaker) -> None:
     assert [len(each.step_s) for each in run.ranks] == [6] * 4
     shares = [sum(each.step_s) / each.seconds for run in runs for each in run.ranks]
     assert max(shares) <= 1
+    for each in runs:
+        assert min(rank.early_s for rank in each.ranks) == 0
+        assert max(rank.seconds - rank.early_s for rank in each.ranks) == pytest.approx(each.seconds)
     assert statistics.median(shares) > 0.99  # a rank may lose its core between two clocks, not most of them most of the time
     assert "ring, 4 MiB of float32 on 4 ranks" in str(run)
 

@@ -62,6 +62,20 @@ def words(record: Any) -> str:
     return re.sub(r"<[^>]+>", " ", body(record))
 
 
+def test_a_rank_that_began_early_says_so_since_its_steps_have_the_wait_in_them() -> None:
+    assert "early" not in body(a_run()).lower() + str(a_run())
+    run = a_run()
+    ranks = (dataclasses.replace(run.ranks[0], early_s=5e-4), *run.ranks[1:])
+    early = dataclasses.replace(run, ranks=ranks)
+    assert "(began 500 µs early)" in str(early)
+    assert str(early).count("early") == 1
+    drawn = body(early)
+    assert "<th>early</th>" in drawn.replace(' scope="col"', "")
+    assert "500 µs" in drawn
+    assert "Early: so long before the last rank a rank began" in drawn
+    assert "early" not in body(dataclasses.replace(early, traced=False)).lower()
+
+
 def test_a_right_run_says_so_and_shows_who_did_nothing_in_a_step() -> None:
     drawn = body(a_run())
     assert "ring, 3.91 KiB of float32 on 4 ranks: 2 ms, 6 steps" in drawn
