@@ -26,11 +26,25 @@ class OpSeen:
 
 
 @record
+class Told:
+    """A prediction held against what was found.
+
+    `fit` is "right", "close" or "off", or "apart" where the two can't be compared; `says` is that in a line.
+    """
+
+    answer: Any
+    unit: str = ""
+    fit: str = "apart"
+    says: str = ""
+
+
+@record
 class Guess:
-    """A prediction that was made before looking."""
+    """A prediction that was made before looking, and how it did, once that is known."""
 
     name: str
     guess: Any = None
+    told: Told | None = None
 
     def __repr__(self) -> str:
         return f"{self.name}: you say {self.guess}. Now look."
@@ -38,15 +52,17 @@ class Guess:
 
 @record
 class CheckSeen:
-    """A check of a lab: whether it passed at last, what it said, and how often it was tried."""
+    """A check of a lab: whether it passed at last, what it said, how often it was tried, and how the prediction did."""
 
     name: str
     passed: bool
     says: str = ""
     num_tries: int = 1
+    guess: str = ""
 
     def __repr__(self) -> str:
-        return f"{'✓' if self.passed else '✗'} {self.name}: {self.says}"
+        line = f"{'✓' if self.passed else '✗'} {self.name}: {self.says}"
+        return f"{line}\n  {self.guess}" if self.guess else line
 
 
 @record
@@ -84,6 +100,16 @@ class LabRecord:
         """How many different processes were ranks of the first generation."""
         return len({pids[0] for pids in self.pids.values() if pids})
 
+    @property
+    def predictions(self) -> dict[str, tuple[str, ...]]:
+        """The names of the predictions by how they did, in words; what has not been looked at comes last."""
+        fits = {"right": "right", "close": "close", "off": "off", "apart": "not comparable", "": "not looked at"}
+        found = {
+            words: tuple(guess.name for guess in self.guesses if (guess.told.fit if guess.told else "") == fit)
+            for fit, words in fits.items()
+        }
+        return {words: names for words, names in found.items() if names}
+
     def seen(self, op: str) -> OpSeen:
         """What is known of an operation; nothing at all is no calls."""
         return next((entry for entry in self.collectives if entry.op == op), OpSeen(op, 0))
@@ -100,6 +126,7 @@ class LabRecord:
             for fault in self.faults
         ]
         lines += [f"  recovered in {format_seconds(report.elapsed_s)}" for report in self.recoveries if report.rung != "none"]
+        lines += [f"  predictions {words}: {', '.join(names)}" for words, names in self.predictions.items()]
         return "\n".join(lines)
 
 
@@ -217,10 +244,14 @@ class Ledger:
     def guess_for(self, name: str) -> Guess | None:
         return self._guesses.get(name)
 
-    def checked(self, name: str, passed: bool, says: str) -> CheckSeen:
-        """A check has passed or failed; the last try counts."""
+    def told(self, name: str, told: Told) -> None:
+        """How a prediction did."""
+        self._guesses[name] = dataclasses.replace(self._guesses[name], told=told)
+
+    def checked(self, name: str, passed: bool, says: str, guess: str = "") -> CheckSeen:
+        """A check has passed or failed; the last try counts. `guess` is the line on its prediction."""
         before = self._checks.get(name)
-        self._checks[name] = CheckSeen(name, passed, says, before.num_tries + 1 if before else 1)
+        self._checks[name] = CheckSeen(name, passed, says, before.num_tries + 1 if before else 1, guess)
         return self._checks[name]
 
     def record(self, *, elapsed_s: float, finished: bool = False) -> LabRecord:

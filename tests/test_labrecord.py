@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from labkit.labrecord import LabRecord, Ledger, OpSeen, shortcomings
+from labkit.labrecord import LabRecord, Ledger, OpSeen, Told, shortcomings
 from labkit.wire import Call, CellResult, Diagnosis, Evidence, Injection, Outcome, RankView, RecoveryReport, Verdict, dumps, loads
 
 FAULT = Injection("swapped-order", 1, "swapped", fired=1, expected=("LK004",), ending="hang", verdict="LK004")
@@ -92,9 +92,18 @@ def test_a_record_reads_back() -> None:
     ledger = Ledger("01-ring", versions={"python": "3.11"})
     ledger.world(backend="gloo", mode="raw", launcher="fork", world_size=2, folder="w", started_in_s=1.0)
     ledger.guessed("01/sum", 77)
+    ledger.guessed("01/pair", (3, 0.5))
+    ledger.told("01/pair", Told((3, 0.4), "ms, GB/s", "close", "You said 3, 0.5; ..."))
+    ledger.checked("01/pair", True, "3 ms", "You said 3, 0.5; ...")
     ledger.saw(look(1, 1))
     record = ledger.record(elapsed_s=1.0)
     assert loads(dumps(record)) == record
+    assert record.predictions == {"close": ("01/pair",), "not looked at": ("01/sum",)}
+
+
+def test_a_record_of_before_predictions_were_held_against_answers_reads_back() -> None:
+    old = '{"$": "LabRecord", "lab": "01-ring", "guesses": [{"$": "Guess", "name": "01/sum", "guess": 77}], "checks": []}'
+    assert loads(old).predictions == {"not looked at": ("01/sum",)}
 
 
 def test_a_whole_run_has_no_shortcomings() -> None:

@@ -23,7 +23,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..exercises import CHECKS, NotYet
+from ..exercises import CHECKS, NotYet, prediction_of
+from ..exercises.guess import Found, compare, kept, no_guess, said
 from ..labrecord import CheckSeen, Guess, LabRecord, Ledger
 from ..wire import CellResult, RecoveryReport, to_plain
 
@@ -46,15 +47,17 @@ class Lab:
 
     def predict(self, name: str, guess: Any) -> Guess:
         """Write down what you expect, before you look. No answer is wrong here; having none is."""
-        if guess is None or guess is ...:
-            raise NotYet(f"{name} has no prediction yet", hint="put your guess in its place; a wrong one is welcome")
-        said = self._ledger.guessed(name, guess)
+        instead = no_guess(guess)
+        if instead:
+            what = f"{name} has no prediction yet" if instead == "nothing" else f"{name}: {instead} is no prediction"
+            raise NotYet(what, hint="put your guess there; a wrong one is welcome")
+        noted = self._ledger.guessed(name, kept(guess))
         self.write()
-        return said
+        return noted
 
     def check(self, name: str, *answer: Any) -> CheckSeen:
         """Hold an answer against the check of that name; NotYet says what is not right and where to look."""
-        says, error = "", None
+        says, told, error = "", "", None
         check = CHECKS[name]
         try:
             says = check(*answer)
@@ -63,14 +66,25 @@ class Lab:
         except Exception as failure:
             failure.__traceback__ = _from(answer, failure.__traceback__)
             raise
-        guess = self._ledger.guess_for(name)
-        if error is None and guess is not None:
-            says += f" You said {guess.guess}."
-        seen = self._ledger.checked(name, error is None, says)
+        if error is None:
+            told = self._told(name, says)
+        seen = self._ledger.checked(name, error is None, str(says), told)
         self.write()
         if error is not None:
             raise error
         return seen
+
+    def _told(self, name: str, says: str) -> str:
+        """The line on the prediction that this check answers, if there is one; it is noted beside the guess, too."""
+        asked = prediction_of(name)
+        guess = self._ledger.guess_for(asked)
+        if guess is None:
+            return ""
+        if not isinstance(says, Found):
+            return f"You said {said(guess.guess)}."
+        told = compare(guess.guess, says.answer)
+        self._ledger.told(asked, told)
+        return told.says if asked == name else f"{asked}: {told.says}"
 
     def done(self) -> LabRecord:
         """Close the lab; the record draws what was done and what is still open."""

@@ -13,6 +13,7 @@ from ..wire import TensorTable
 
 Check = Callable[..., str]
 CHECKS: Registry[Check] = Registry("check", "labkit.exercises")
+_PREDICTIONS: dict[str, str] = {}
 _WIDTH = 100  # characters in a cell's output, in a window of common size
 Case = tuple[str, tuple[Any, ...], float]  # in words, what a learner's function is given, and what is right
 
@@ -26,9 +27,16 @@ class NotYet(LabkitError):
         return textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False, replace_whitespace=False)
 
 
-def check(name: str) -> Callable[[Check], Check]:
-    """Register a check under "<number of the lab>/<what>"."""
+def check(name: str, *, prediction: str = "") -> Callable[[Check], Check]:
+    """Register a check under "<number of the lab>/<what>"; `prediction` is the one it answers, if that has another name."""
+    if prediction:
+        _PREDICTIONS[name] = prediction
     return CHECKS.register(name)
+
+
+def prediction_of(name: str) -> str:
+    """The name of the prediction that a check answers: its own, but for a few."""
+    return _PREDICTIONS.get(name, name)
 
 
 def close(got: Any, wanted: float, tolerance: float = 1e-6) -> bool:

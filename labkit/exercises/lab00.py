@@ -9,21 +9,23 @@ from ..errors import join_ranks
 from ..units import format_seconds
 from ..wire import CellResult, TensorTable, WorldStatus
 from ._base import NotYet, check, rows
+from .guess import Answer, Found
 
 
 @check("00/doctor")
-def doctor(report: Any) -> str:
+def doctor(report: Any) -> Found:
     """Nothing is known that will not work."""
     if not hasattr(report, "results"):
         raise NotYet("this check looks at the doctor's report", hint="pass it `report`, from labkit.doctor()")
     failed = [result for result in report.results if result.status == "fail"]
     if failed:
         raise NotYet(f"{failed[0].title}: {failed[0].detail}", hint=failed[0].next_step or "mend this first")
-    return f"none of {len(report.results)} lines says FAIL: {report.ranks} ranks can run here."
+    says = f"none of {len(report.results)} lines says FAIL: {report.ranks} ranks can run here."
+    return Found(says, Answer(0, "lines"))
 
 
 @check("00/processes")
-def processes(status: WorldStatus, pids: Mapping[int, int]) -> str:
+def processes(status: WorldStatus, pids: Mapping[int, int]) -> Found:
     """The ranks' own numbers are those on their cards: one process each."""
     told = {rank: int(pid) for rank, pid in pids.items()}
     cards = {card.rank: card.pid for card in status.cards}
@@ -32,16 +34,17 @@ def processes(status: WorldStatus, pids: Mapping[int, int]) -> str:
         raise NotYet(f"{join_ranks(wrong)} told no pid, or another one than its card", hint="run the cell above on all ranks")
     if len(set(told.values())) < len(cards):
         raise NotYet("two ranks are one process", hint="stop the world and start it again")
-    return f"{len(cards)} ranks, {len(cards)} processes, and none of them is the notebook's."
+    says = f"{len(cards)} ranks, {len(cards)} processes, and none of them is the notebook's."
+    return Found(says, Answer(len(cards), "processes"))
 
 
 @check("00/some")
-def some(result: CellResult) -> str:
+def some(result: CellResult) -> Found:
     """A cell that was sent to one rank: the others did nothing."""
     asked = [outcome.rank for outcome in _cell(result).outcomes]
     if asked != [0]:
         raise NotYet(f"this cell went to {join_ranks(asked)}", hint="run the cell with %%ranks 0 again, then this one")
-    return "1 rank ran it, rank 0; nobody else knows the word."
+    return Found("1 rank ran it, rank 0; nobody else knows the word.", Answer(1, "rank"))
 
 
 @check("00/voices")
@@ -69,7 +72,7 @@ def _said(outcome: Any) -> tuple[str, str]:
 
 
 @check("00/raises")
-def raises(result: CellResult) -> str:
+def raises(result: CellResult) -> Found:
     """One rank raised, and it is named; the others have their answer."""
     raised = {outcome.rank: outcome.error for outcome in _cell(result).outcomes if outcome.error is not None}
     if len(result.outcomes) < result.world_size:
@@ -77,7 +80,8 @@ def raises(result: CellResult) -> str:
     if len(raised) != 1:
         raise NotYet(f"{join_ranks(list(raised)) if raised else 'no rank'} raised", hint='run world.run_cell("1 / rank") again')
     ((rank, error),) = raised.items()
-    return f"rank {rank} raised {error.type} ({error.site}), and {result.world_size - 1} ranks have their answer."
+    says = f"rank {rank} raised {error.type} ({error.site}), and {result.world_size - 1} ranks have their answer."
+    return Found(says, Answer(1, "rank"))
 
 
 @check("00/push")
@@ -90,18 +94,18 @@ def push(scores: Mapping[int, Any]) -> str:
 
 
 @check("00/tensors")
-def tensors(table: TensorTable) -> str:
+def tensors(table: TensorTable) -> Found:
     """The all-reduce has put the sum on every rank."""
     found = rows(table)
     total = sum(range(1, len(found) + 1))
     wrong = [rank for rank, values in found.items() if any(value != total for value in values)]
     if wrong:
         raise NotYet(f"rank {wrong[0]} has {found[wrong[0]][0]:g}", hint="run the cell above again, on all ranks")
-    return f"{total} on all {len(found)} ranks."
+    return Found(f"{total} on all {len(found)} ranks.", Answer(total))
 
 
 @check("00/deadline")
-def deadline(result: CellResult, status: WorldStatus) -> str:
+def deadline(result: CellResult, status: WorldStatus) -> Found:
     """The cell was ended at its deadline, and after the recovery every rank is free."""
     late = [outcome.rank for outcome in _cell(result).outcomes if outcome.status == "late"]
     if not late:
@@ -110,7 +114,8 @@ def deadline(result: CellResult, status: WorldStatus) -> str:
     if busy or status.note:
         verb = "is" if len(busy) == 1 else "are"
         raise NotYet(f"{join_ranks(busy)} {verb} not free yet" if busy else status.note, hint="world.recover() frees the ranks")
-    return f"you had the notebook back after {format_seconds(result.elapsed_s)}, and {join_ranks(late)} is free again."
+    says = f"you had the notebook back after {format_seconds(result.elapsed_s)}, and {join_ranks(late)} is free again."
+    return Found(says, Answer(result.elapsed_s, "s", noise=1.2))
 
 
 NEEDED = ("ranks", "backend", "seed")
@@ -134,7 +139,7 @@ def note(record: Any, kept: Any, status: WorldStatus) -> str:
 
 
 @check("00/again")
-def again(first: TensorTable, second: TensorTable, before: WorldStatus, after: WorldStatus) -> str:
+def again(first: TensorTable, second: TensorTable, before: WorldStatus, after: WorldStatus) -> Found:
     """Other processes, the same numbers, bit by bit."""
     rows(first), rows(second)
     same = {card.pid for card in before.cards} & {card.pid for card in after.cards}
@@ -144,7 +149,7 @@ def again(first: TensorTable, second: TensorTable, before: WorldStatus, after: W
     theirs = {sample.rank: sample.digest for sample in second.samples}
     if ours != theirs:
         raise NotYet("the numbers differ", hint="push the same seed, and run the cell that draws again")
-    return f"{len(theirs)} new processes drew the same numbers, bit by bit."
+    return Found(f"{len(theirs)} new processes drew the same numbers, bit by bit.", Answer(len(theirs), "ranks"))
 
 
 def _cell(result: Any) -> CellResult:

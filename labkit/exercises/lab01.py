@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import join_ranks
+from ..faults import FAULTS
 from ..wire import TensorTable, WorldStatus
 from ._base import NotYet, check, plain, rows
+from .guess import Answer, Found
 from .primes import PRIMES, counts, explain
 
 INPUTS = ((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12))
@@ -26,7 +28,7 @@ def processes(status: WorldStatus) -> str:
 
 
 @check("01/sum")
-def the_sum(table: TensorTable) -> str:
+def the_sum(table: TensorTable) -> Found:
     """Every element on every rank is the sum of all primes; a wrong one says who is missing."""
     found = rows(table)
     expected = sum(PRIMES[: len(found)])
@@ -36,11 +38,11 @@ def the_sum(table: TensorTable) -> str:
             raise NotYet(
                 f"rank {rank} holds {wrong:g}: {explain(wrong, len(found))}", hint="run the cell above again, on all ranks"
             )
-    return f"{expected} on every rank, and {explain(expected, len(found))}."
+    return Found(f"{expected} on every rank, and {explain(expected, len(found))}.", Answer(expected))
 
 
 @check("01/ops")
-def four_operations(table: TensorTable) -> str:
+def four_operations(table: TensorTable) -> Found:
     """AVG, MAX, MIN and PRODUCT of the primes, in this order."""
     found = rows(table)
     primes = PRIMES[: len(found)]
@@ -50,7 +52,8 @@ def four_operations(table: TensorTable) -> str:
             raise NotYet(
                 f"rank {rank} holds {plain(values)}", hint="one element for each of AVG, MAX, MIN and PRODUCT, in this order"
             )
-    return f"AVG, MAX, MIN, PRODUCT are {', '.join(map(str, plain(expected)))} on every rank."
+    says = f"AVG, MAX, MIN, PRODUCT are {', '.join(map(str, plain(expected)))} on every rank."
+    return Found(says, Answer(expected[0]))
 
 
 @check("01/blame")
@@ -72,7 +75,7 @@ def blame(answer: Callable[[int, Sequence[int]], Sequence[int]]) -> str:
 
 
 @check("01/two-steps")
-def two_steps(reduced: TensorTable, all_reduced: TensorTable) -> str:
+def two_steps(reduced: TensorTable, all_reduced: TensorTable) -> Found:
     """Reduce and then broadcast is all-reduce, bit by bit."""
     rows(reduced), rows(all_reduced)
     ours = {sample.rank: sample.digest for sample in reduced.samples}
@@ -80,11 +83,11 @@ def two_steps(reduced: TensorTable, all_reduced: TensorTable) -> str:
     differ = [rank for rank in theirs if ours.get(rank) != theirs[rank]]
     if differ:
         raise NotYet(f"they differ on {join_ranks(differ)}", hint="run both cells above, on all ranks")
-    return f"bitwise the same on all {len(theirs)} ranks."
+    return Found(f"bitwise the same on all {len(theirs)} ranks.", Answer(1, "rank"))  # a reduce alone leaves it on its root
 
 
 @check("01/groups")
-def groups(table: TensorTable) -> str:
+def groups(table: TensorTable) -> Found:
     """The first half of the ranks and the rest sum up among themselves."""
     found = rows(table)
     size = len(found)
@@ -94,31 +97,34 @@ def groups(table: TensorTable) -> str:
         expected = tuple(int(other in members) for other in range(size))
         if any(counts(value, size) != expected for value in values):
             raise NotYet(f"rank {rank} holds {plain(values)[:4]}", hint=f"its group is {join_ranks(list(members))}")
-    return f"{join_ranks(list(range(half)))} never met {join_ranks(list(range(half, size)))}."
+    says = f"{join_ranks(list(range(half)))} never met {join_ranks(list(range(half, size)))}."
+    return Found(says, Answer(sum(PRIMES[:half])))
 
 
 @check("01/dtypes")
-def dtypes(counts_by_rank: Mapping[int, int]) -> str:
+def dtypes(counts_by_rank: Mapping[int, int]) -> Found:
     """For how many of the five types AVG works: a number that all ranks agree on."""
     found = {int(number) for number in counts_by_rank.values()}
     if len(found) != 1 or not found & {2, 3, 4, 5}:
         raise NotYet(f"the ranks count {sorted(found)}", hint="run the cell above again, on all ranks")
-    return f"AVG works for {found.pop()} of 5 types."
+    (number,) = found
+    return Found(f"AVG works for {number} of 5 types.", Answer(number, "types"))
 
 
 @check("01/suspicious")
-def suspicious(table: TensorTable) -> str:
+def suspicious(table: TensorTable) -> Found:
     """The copied ring: identical everywhere, and wrong from three ranks on."""
     found = rows(table)
     size = len(found)
     if not table.identical:
         raise NotYet("the ranks differ", hint="call the copied ring as it is: ring(x, first=rank - 1)")
     right = _is_total(found, size)
+    should_be = Answer(_totals(size)[0])
     if size == 2 and right:
-        return "identical and right: on two ranks this mistake can't be seen. Try LABKIT_RANKS=4."
+        return Found("identical and right: on two ranks this mistake can't be seen. Try LABKIT_RANKS=4.", should_be)
     if right:
         raise NotYet("this is the sum already", hint="call the copied ring as it is: ring(x, first=rank - 1)")
-    return f"identical on all {size} ranks, and not the sum."
+    return Found(f"identical on all {size} ranks, and not the sum, which would begin with {should_be.value}.", should_be)
 
 
 @check("01/correct")
@@ -155,13 +161,16 @@ def ring(table: TensorTable) -> str:
 
 def _is_total(found: Mapping[int, Sequence[float]], size: int) -> bool:
     """Whether rank r started with 2n r + 1, 2n r + 2, ..., and all of that was added up."""
+    return all(list(values) == _totals(size) for values in found.values())
+
+
+def _totals(size: int) -> list[int]:
     width = 2 * size
-    expected = [sum(width * rank + place + 1 for rank in range(size)) for place in range(width)]
-    return all(list(values) == expected for values in found.values())
+    return [sum(width * rank + place + 1 for rank in range(size)) for place in range(width)]
 
 
 @check("01/drift")
-def drift(alone: TensorTable, together: TensorTable) -> str:
+def drift(alone: TensorTable, together: TensorTable) -> Found:
     """Replicas that do not talk drift apart; replicas that average stay bitwise equal."""
     rows(alone), rows(together)
     num_digests = len({sample.digest for sample in alone.samples})
@@ -169,11 +178,12 @@ def drift(alone: TensorTable, together: TensorTable) -> str:
         raise NotYet("without sync some replicas are equal", hint="give every rank batches of its own")
     if not together.identical:
         raise NotYet("with sync the replicas differ", hint="average the gradient on all ranks before the step")
-    return f"alone: {num_digests} different replicas; together: one, bit by bit."
+    says = f"alone: {num_digests} different replicas; together: one, bit by bit."
+    return Found(says, Answer(num_digests, "models"))
 
 
 @check("01/script")
-def script(values: Mapping[Any, Sequence[float]], table: TensorTable) -> str:
+def script(values: Mapping[Any, Sequence[float]], table: TensorTable) -> Found:
     """The script's numbers are the notebook's."""
     found = rows(table)
     theirs = {int(rank): tuple(row) for rank, row in values.items()}
@@ -182,15 +192,22 @@ def script(values: Mapping[Any, Sequence[float]], table: TensorTable) -> str:
     differ = [rank for rank, row in found.items() if theirs[rank] != row]
     if differ:
         raise NotYet(f"other numbers on {join_ranks(differ)}", hint="run the notebook's cell again, then the script")
-    return f"the same numbers on all {len(found)} ranks."
+    return Found(f"the same numbers on all {len(found)} ranks.", Answer(len(found), "ranks"))
 
 
-@check("01/again")
-def again(table: TensorTable, status: WorldStatus) -> str:
+@check("01/again", prediction="01/ending")
+def again(table: TensorTable, status: WorldStatus) -> Found:
     """After the recovery: the sum is right again, in the same world."""
     if status.note:
         raise NotYet(status.note, hint="run the cell with world.recover()")
-    return f"{the_sum(table)} This is generation {status.generation}."
+    return Found(f"{the_sum(table)} This is generation {status.generation}.", _ending(status))
+
+
+def _ending(status: WorldStatus) -> Answer:
+    """How the cell with two calls in the wrong order ended: only ranks that hung have come into a new generation."""
+    if status.mode == "safe" or status.generation > 1:
+        return Answer(FAULTS["swapped-order"].expect[status.mode].ending)
+    return Answer("well", source="it ended")
 
 
 def _list(got: object) -> object:

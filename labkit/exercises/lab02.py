@@ -12,6 +12,7 @@ from ..schedule.records import Comparison, ScheduleRun
 from ..units import format_bytes
 from ..wire import TensorTable
 from ._base import NotYet, check, hold, rows
+from .guess import Answer, Found
 from .lab02_rings import whole_run
 
 NUM_BYTES = 4096  # of the tensor in the lab's questions
@@ -19,13 +20,14 @@ NUM_BYTES = 4096  # of the tensor in the lab's questions
 
 # ---- naive
 @check("02/naive")
-def naive(totals: Any) -> str:
+def naive(totals: Any) -> Found:
     """The counts of the naive schedule."""
     sent = _counts(totals, "naive").by_rank.sent_bytes.tolist()
     size = len(sent)
     if totals.num_steps != 2 * (size - 1) or sent[0] != (size - 1) * min(sent):
         raise NotYet("these are not the counts of the naive schedule", hint='make it with ALGORITHMS["naive"].schedule(4)')
-    return f"{totals.num_steps} steps, one after the other; rank 0 sends {sent[0]} bytes, each other {sent[1]}."
+    says = f"{totals.num_steps} steps, one after the other; rank 0 sends {sent[0]} bytes, each other {sent[1]}."
+    return Found(says, Answer(sent[0], "bytes"))
 
 
 @check("02/root-bytes")
@@ -38,14 +40,15 @@ def root_bytes(answer: Callable[[int, int], float]) -> str:
 
 # ---- tree
 @check("02/tree")
-def tree(totals: Any) -> str:
+def tree(totals: Any) -> Found:
     """The counts of the tree."""
     size = len(_counts(totals, "tree").by_rank.sent_bytes)
     if totals.num_steps != 2 * (size - 1).bit_length():
         raise NotYet(
             f"{totals.num_steps} steps on {size} ranks are no tree's", hint='make it with ALGORITHMS["binomial-tree"].schedule(8)'
         )
-    return f"{totals.num_steps} steps on {size} ranks; the naive way has {2 * (size - 1)}."
+    says = f"{totals.num_steps} steps on {size} ranks; the naive way has {2 * (size - 1)}."
+    return Found(says, Answer(totals.num_steps, "steps"))
 
 
 @check("02/tree-steps")
@@ -64,7 +67,7 @@ def tree_steps(answer: Callable[[int], float]) -> str:
 
 # ---- ring
 @check("02/ring")
-def ring(totals: Any) -> str:
+def ring(totals: Any) -> Found:
     """The counts of the ring."""
     sent = _counts(totals, "ring").by_rank.sent_bytes.tolist()
     size = len(sent)
@@ -72,7 +75,7 @@ def ring(totals: Any) -> str:
         raise NotYet(
             "these are not the counts of a ring of 1024 floats", hint='ALGORITHMS["ring"].schedule(4), and count(ring, 1024)'
         )
-    return f"{totals.num_steps} steps, and every rank sends {sent[0]} bytes: no root."
+    return Found(f"{totals.num_steps} steps, and every rank sends {sent[0]} bytes: no root.", Answer(sent[0], "bytes"))
 
 
 @check("02/ring-bytes")
@@ -113,7 +116,7 @@ def uneven(run: Any) -> str:
 
 # ---- without chunks
 @check("02/unchunked")
-def unchunked(without: ScheduleRun, chunked: ScheduleRun) -> str:
+def unchunked(without: ScheduleRun, chunked: ScheduleRun) -> Found:
     """Two rings with one result; one moves p / 2 times as much."""
     for run, name in ((without, "unchunked-ring"), (chunked, "ring")):
         whole_run(run)
@@ -123,7 +126,8 @@ def unchunked(without: ScheduleRun, chunked: ScheduleRun) -> str:
         raise NotYet("the two runs are of two sizes", hint="run both cells again")
     most, few = (sum(each.sent_bytes for each in run.ranks) for run in (without, chunked))
     times = f"{most / few:.3g} times as much on {without.world_size} ranks"
-    return f"both right; {format_bytes(most)} travelled against {format_bytes(few)}: {times}."
+    says = f"both right; {format_bytes(most)} travelled against {format_bytes(few)}: {times}."
+    return Found(says, Answer(most / few, "times as many"))
 
 
 # ---- on live ranks
@@ -141,7 +145,7 @@ def by_hand(mine: TensorTable, library: TensorTable) -> str:
 
 
 @check("02/live")
-def live(runs: Sequence[ScheduleRun], comparison: Any) -> str:
+def live(runs: Sequence[ScheduleRun], comparison: Any) -> Found:
     """Naive, tree and ring by point-to-point sends: each gives what the library gives, as declared; and their times."""
     names = {"naive", "binomial-tree", "ring"}
     for run in runs:
@@ -152,7 +156,8 @@ def live(runs: Sequence[ScheduleRun], comparison: Any) -> str:
     if not isinstance(comparison, Comparison) or not names <= {timing.name for timing in comparison.timings}:
         raise NotYet("this is no comparison of the three", hint='world.compare(["naive", "binomial-tree", "ring"])')
     first = min((timing for timing in comparison.timings if timing.name in names), key=lambda timing: timing.median_s)
-    return f"{len(runs)} algorithms, one result, the library's; the quickest here was {first.name}."
+    says = f"{len(runs)} algorithms, one result, the library's; the quickest here was {first.name}."
+    return Found(says, Answer(first.name, also=("tree",) if first.name == "binomial-tree" else ()))
 
 
 # ---- shared

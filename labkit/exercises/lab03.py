@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from ..schedule import HeldOut, Link, busbw_gb_per_s, crossover, predict
 from ..schedule.sweeps import Crossing, Sweep
 from ..units import algbw_gb_per_s, format_bytes, format_seconds, is_number
 from ._base import NotYet, check, close, hold
+from .guess import Answer, Found
 
 LINKS = (Link.of(5, 10), Link.of(600, 1.5), Link.of(30, 40))
 MIB = 1 << 20
@@ -51,7 +53,7 @@ def busbw(answer: Callable[[int, float, int], Any]) -> str:
 
 # ---- measured
 @check("03/sweep")
-def sweep(measured: Any) -> str:
+def sweep(measured: Any) -> Found:
     """A sweep that can be believed: whole, with warm-up, over small and large sizes."""
     points = _whole(measured).of("all_reduce")
     sizes = [point.num_bytes for point in points]
@@ -60,9 +62,10 @@ def sweep(measured: Any) -> str:
     if MIB not in sizes:
         raise NotYet("1 MiB is not among the sizes", hint='sweep "1K:4M:4"')
     one, small = points[sizes.index(MIB)], points[0]
-    return (
+    return Found(
         f"1 MiB took {format_seconds(one.median_s)} ({format_seconds(one.low_s)} to {format_seconds(one.high_s)}), "
-        f"busbw {one.busbw_gb_per_s:.3g} GB/s; {format_bytes(small.num_bytes)} took {format_seconds(small.median_s)}."
+        f"busbw {one.busbw_gb_per_s:.3g} GB/s; {format_bytes(small.num_bytes)} took {format_seconds(small.median_s)}.",
+        Answer((1e3 * one.median_s, one.busbw_gb_per_s), "ms, GB/s", noise=1.3),
     )
 
 
@@ -87,7 +90,7 @@ def alpha_beta(answer: Callable[[int, tuple[float, float], tuple[float, float]],
 
 
 @check("03/held-out")
-def held_out(fitted: Any, measured: Any) -> str:
+def held_out(fitted: Any, measured: Any) -> Found:
     """A fit, and what it says of a size that it has not seen."""
     points = {point.num_bytes for point in _whole(measured).of("all_reduce")}
     if not isinstance(fitted, HeldOut):
@@ -99,9 +102,10 @@ def held_out(fitted: Any, measured: Any) -> str:
     if seen | held != points:
         raise NotYet("the fit is not of this sweep", hint="run the cell with sweep.fit again")
     worst = max(fitted.residuals, key=lambda each: abs(each.relative))
-    return (
+    return Found(
         f"{_link(fitted.fit.link)}; typical error {fitted.fit.typical:.0%}, "
-        f"and {worst.relative:+.0%} at {format_bytes(worst.sample.num_bytes)}, which it had not seen."
+        f"and {worst.relative:+.0%} at {format_bytes(worst.sample.num_bytes)}, which it had not seen.",
+        Answer(100 * abs(float(worst.relative)), "%", noise=1.5),
     )
 
 
@@ -122,7 +126,7 @@ def crossing_size(answer: Callable[[int, float, float], Any]) -> str:
 
 
 @check("03/crossing")
-def crossing(found: Any) -> str:
+def crossing(found: Any) -> Found:
     """The crossover of this machine: predicted from a fit, then measured."""
     if not isinstance(found, Crossing) or {found.one, found.other} != {"recursive-doubling", "ring"}:
         raise NotYet("this is no crossing of the two", hint='pass it world.crossing("recursive-doubling", "ring")')
@@ -130,19 +134,23 @@ def crossing(found: Any) -> str:
         raise NotYet(f"only {len(found.comparisons)} sizes were compared", hint="run the cell above again")
     if found.predicted_bytes is None:
         why = " Two ranks just swap their tensors: as many bytes as a ring, in half the steps." if found.world_size == 2 else ""
-        return f"by the fit they cross at no size.{why}"
+        nowhere = Answer("no size", source="they cross at", also=("none", "never", "nowhere", math.inf, 0))
+        return Found(f"by the fit they cross at no size.{why}", nowhere)
     seen = f"measured {format_bytes(found.measured_bytes)}" if found.measured_bytes else "not seen at the measured sizes"
-    return f"predicted {format_bytes(found.predicted_bytes)}, {seen}."
+    kib, source = (found.measured_bytes or found.predicted_bytes) / 1024, "measured" if found.measured_bytes else "the fit says"
+    answer = Answer(kib, "KiB", noise=2.0, source=source)
+    return Found(f"predicted {format_bytes(found.predicted_bytes)}, {seen}.", answer)
 
 
 # ---- one large, a thousand small
 @check("03/thousand")
-def thousand(many: Mapping[int, Any], one: Mapping[int, Any]) -> str:
+def thousand(many: Mapping[int, Any], one: Mapping[int, Any]) -> Found:
     """As many bytes in a thousand calls and in one."""
     slow, quick = max(map(float, many.values())), max(map(float, one.values()))
     if not slow > quick > 0:
         raise NotYet(f"{format_seconds(slow)} and {format_seconds(quick)}", hint="run the cell above again, on all ranks")
-    return f"{format_seconds(slow)} in a thousand calls, {format_seconds(quick)} in one: {slow / quick:.0f} times as long."
+    says = f"{format_seconds(slow)} in a thousand calls, {format_seconds(quick)} in one: {slow / quick:.0f} times as long."
+    return Found(says, Answer(slow / quick, "times as long", noise=1.3))
 
 
 @check("03/bucket")

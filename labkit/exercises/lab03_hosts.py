@@ -9,6 +9,7 @@ from ..schedule import ALGORITHMS, Link, Schedule, Topology, host_traffic
 from ..schedule.hosts import HostsReport
 from ..units import format_bytes
 from ._base import NotYet, check, hold
+from .guess import Answer, Found
 
 MIB = 1 << 20
 SHAPES = ((2, 2), (2, 4), (4, 4), (3, 8))
@@ -29,16 +30,17 @@ def hosts(answer: Callable[[int, int, int], Any]) -> str:
 
 
 @check("03/across")
-def across(report: Any) -> str:
+def across(report: Any) -> Found:
     """What an all-reduce of 1 MiB takes across hosts, in times of what it takes inside one."""
     found = _whole(report)
     if MIB not in found.sizes:
         raise NotYet("1 MiB is not among the sizes", hint="let measure() choose them")
     point = next(point for point in found.across.points if point.num_bytes == MIB)
     where = "as recorded" if found.source is not None else "on this machine"
-    return (
+    return Found(
         f"1 MiB across hosts took {found.slower(MIB):.3g} times as long as inside one, {where}; "
-        f"busbw across is {point.busbw_gb_per_s * 8000:.0f} Mbit/s on a link of {found.rate}."
+        f"busbw across is {point.busbw_gb_per_s * 8000:.0f} Mbit/s on a link of {found.rate}.",
+        Answer(found.slower(MIB), "times as long", noise=1.3),
     )
 
 

@@ -9,6 +9,7 @@ from ..schedule.nccl_log import NcclCost, recorded
 from ..schedule.nccl_model import NcclMachine, choices
 from ..units import format_bytes
 from ._base import NotYet, check, hold
+from .guess import Answer, Found
 
 
 @check("03/nccl")
@@ -25,7 +26,7 @@ def nccl(answer: Any) -> str:
 
 
 @check("03/nccl-log")
-def nccl_log(answer: Callable[[NcclCost, NcclCost], Any]) -> str:
+def nccl_log(answer: Callable[[NcclCost, NcclCost], Any]) -> Found:
     """The size from which a tuner's option with more bandwidth overtakes one with less latency."""
     log = recorded("two-sockets")
     pairs = [(log.cost(op, "ring", "LL"), log.cost(op, "ring", "Simple")) for op in ("broadcast", "all_gather")]
@@ -33,9 +34,10 @@ def nccl_log(answer: Callable[[NcclCost, NcclCost], Any]) -> str:
     cases = [(_both(quick, wide), (quick, wide), _overtakes(quick, wide)) for quick, wide in pairs]
     hold(answer, cases, "set both times equal; 1 GB/s are 1e3 bytes in a µs", said=format_bytes, tolerance=1e-4)
     before, after = (regime[place].num_bytes for regime, place in zip(log.regimes("broadcast"), (-1, 0), strict=True))
-    return (
+    return Found(
         f"by the table broadcast changes at {format_bytes(answer(*pairs[0]))}; by the log it takes LL up to "
-        f"{format_bytes(before)} and Simple from {format_bytes(after)}."
+        f"{format_bytes(before)} and Simple from {format_bytes(after)}.",
+        Answer(after / 1024, "KiB"),
     )
 
 

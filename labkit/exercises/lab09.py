@@ -12,6 +12,7 @@ from ..units import format_seconds
 from ..wire import CellResult, Diagnosis, WorldStatus
 from ._base import NotYet, check
 from .clinic import CASES, answered
+from .guess import Answer, Found
 
 ENDINGS = ("hang", "abort", "error", "silent", "slow")
 _UNANSWERED = frozenset({"late", "stuck", "dead"})
@@ -19,51 +20,52 @@ _UNANSWERED = frozenset({"late", "stuck", "dead"})
 
 # ---- the five endings, as they were seen
 @check("09/order")
-def order(result: CellResult) -> str:
+def order(result: CellResult) -> Found:
     """Two calls changed places: all wait."""
     return _ended(result, "swapped-order")
 
 
 @check("09/data")
-def data(result: CellResult) -> str:
+def data(result: CellResult) -> Found:
     """A rank left early: the others wait."""
     return _ended(result, "leaves-early")
 
 
 @check("09/raised")
-def raised(result: CellResult) -> str:
+def raised(result: CellResult) -> Found:
     """A rank raised and lives on: the others wait."""
     return _ended(result, "rank-raises")
 
 
 @check("09/twins")
-def twins(result: CellResult) -> str:
+def twins(result: CellResult) -> Found:
     """Two calls that look alike changed places: wrong numbers, no word."""
     return _ended(result, "swapped-twins")
 
 
 @check("09/size")
-def size(result: CellResult) -> str:
+def size(result: CellResult) -> Found:
     """One tensor was of another size: a process is gone."""
     says = _ended(result, "shape-mismatch")
     dead = [outcome.rank for outcome in result.outcomes if outcome.status == "dead"]
-    return f"{says} {join_ranks(dead).capitalize()} took the variables along." if dead else says
+    return Found(f"{says} {join_ranks(dead).capitalize()} took the variables along.", says.answer) if dead else says
 
 
 @check("09/slow")
-def slow(result: CellResult) -> str:
+def slow(result: CellResult) -> Found:
     """A rank was late: right numbers, and everybody waited."""
-    return f"{_ended(result, 'slow')} The cell took {format_seconds(result.elapsed_s)}."
+    says = _ended(result, "slow")
+    return Found(f"{says} The cell took {format_seconds(result.elapsed_s)}.", says.answer)
 
 
-def _ended(result: CellResult, fault: str) -> str:
+def _ended(result: CellResult, fault: str) -> Found:
     """The ending that the fault declares, if the result shows it."""
     verdict = _verdict(result)
     expected = FAULTS[fault].expect["raw"]
     if verdict is None or verdict.code not in expected.codes:
         seen = "ended well" if verdict is None else f"got another verdict, {verdict.code}"
         raise NotYet(f"this cell {seen}", hint=f'run the cell with world.inject("{fault}", ...) again, and the one below it')
-    return f"{expected.ending}, and {verdict.code} names {join_ranks(verdict.culprits)}."
+    return Found(f"{expected.ending}, and {verdict.code} names {join_ranks(verdict.culprits)}.", Answer(expected.ending))
 
 
 def _verdict(result: Any) -> Any:
@@ -172,21 +174,22 @@ def _close(value: Any, wanted: Any) -> bool:
 
 # ---- what people say
 @check("09/timeout")
-def timeout(short: CellResult, long: CellResult) -> str:
+def timeout(short: CellResult, long: CellResult) -> Found:
     """Two deadlines, one hang: the second message is the first one, later."""
     first, second = _verdict(short), _verdict(long)
     if first is None or second is None or long.elapsed_s < short.elapsed_s + 1:
         raise NotYet("these are not two hangs with two deadlines", hint="run both cells again, each with its world.inject")
     if (first.code, first.culprits) != (second.code, second.culprits):
         raise NotYet(f"they are of two kinds, {first.code} and {second.code}", hint="run both cells again")
-    return (
+    return Found(
         f"the same rank and the same line, after {format_seconds(short.elapsed_s)} and after {format_seconds(long.elapsed_s)}: "
-        "the deadline sets when you hear of it."
+        "the deadline sets when you hear of it.",
+        Answer(0, "deadlines"),
     )
 
 
 @check("09/interrupt")
-def interrupt(before: WorldStatus, after: WorldStatus) -> str:
+def interrupt(before: WorldStatus, after: WorldStatus) -> Found:
     """The ranks were waiting when the notebook had its prompt back; now they are free, in the same processes."""
     waiting = [card.rank for card in before.cards if card.state.startswith("in ")]
     if not waiting:
@@ -197,20 +200,22 @@ def interrupt(before: WorldStatus, after: WorldStatus) -> str:
         raise NotYet(f"{join_ranks(busy)} {verb} not free yet" if busy else after.note, hint="call world.interrupt() first")
     if [card.pid for card in before.cards] != [card.pid for card in after.cards]:
         raise NotYet("some processes are new", hint="take `before` ahead of world.interrupt(), and `after` behind it")
-    return f"{join_ranks(waiting)} waited on, and are free now: the same processes, generation {after.generation}."
+    says = f"{join_ranks(waiting)} waited on, and are free now: the same processes, generation {after.generation}."
+    return Found(says, Answer(0, "processes"))
 
 
 @check("09/safe")
-def safe(results: Mapping[str, CellResult], status: WorldStatus) -> str:
+def safe(results: Mapping[str, CellResult], status: WorldStatus) -> Found:
     """In safe mode each fault ends as an error, and the groups are as before."""
     for name, result in results.items():
         if _verdict(result) is None or not {outcome.status for outcome in result.outcomes} <= {"ok", "error"}:
             raise NotYet(f"{name} did not end as an error", hint='world.set_mode("safe"), then try them again')
     if status.mode != "safe" or status.note:
         raise NotYet(status.note or f"the world is in {status.mode} mode", hint='world.set_mode("safe"), then try them again')
-    return (
+    says = (
         f"{len(results)} of {len(results)} ended as ordinary errors, all in generation {status.generation}: nothing to recover."
     )
+    return Found(says, Answer(len(results), "faults"))
 
 
 # ---- the clinic

@@ -18,7 +18,8 @@ def check_html(seen: CheckSeen) -> str:
     mark, accent = ("✓", "good") if seen.passed else ("✗", "bad")
     tries = f" · at try {seen.num_tries}" if seen.num_tries > 1 else ""
     tag = f'<div class="lk-tag">{h.esc(seen.name)}{tries}</div>'
-    return h.block(tag + h.para(f"{mark} {seen.says}", "lk-lead"), accent)
+    guess = h.para(seen.guess) if seen.guess else ""
+    return h.block(tag + h.para(f"{mark} {seen.says}", "lk-lead") + guess, accent)
 
 
 def guess_text(guess: Guess) -> str:
@@ -62,10 +63,13 @@ def lab_html(record: LabRecord) -> str:
         rows.append(("fault", f"{fault.fault} on rank {fault.rank} {'fired' if fault.fired else 'did not fire'}{named}"))
     mended = [report for report in record.recoveries if report.rung != "none"]
     rows += [("recovered", f"in {format_seconds(report.elapsed_s)}") for report in mended]
+    rows += [(f"predictions {words}", ", ".join(names)) for words, names in record.predictions.items()]
     body += h.pairs(rows)
     if record.checks:
         said = [f"{'✓' if check.passed else '✗'} {check.name}: {check.says}" for check in record.checks]
         body += h.details("every check", h.bullets(said))
+    told = [f"{guess.name}: {guess.told.says}" for guess in record.guesses if guess.told]
+    body += h.details("every prediction", h.bullets(told)) if told else ""
     return h.block(body, "good" if whole else "wait")
 
 

@@ -58,6 +58,7 @@ def test_processes() -> None:
 
 
 def test_some(world: World) -> None:
+    assert CHECKS["00/some"](world.run_cell("word = 1", ranks=0)).answer.value == 1
     assert "rank 0" in CHECKS["00/some"](world.run_cell("word = 1", ranks=0))
     assert refused("00/some", world.run_cell("word = 1")).startswith("this cell went to ranks 0")
     assert refused("00/some", world.run_cell("word = 1", ranks=1)) == "this cell went to rank 1"
@@ -105,6 +106,7 @@ def test_push() -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_tensors(table: Table, size: int) -> None:
     total = size * (size + 1) / 2
+    assert CHECKS["00/tensors"](table([[total] * 6] * size)).answer.value == total
     assert CHECKS["00/tensors"](table([[total] * 6] * size)) == f"{total:g} on all {size} ranks."
     assert refused("00/tensors", table([[total] * 6] * (size - 1) + [[1.0] * 6])) == f"rank {size - 1} has 1"
     assert "missing on rank 0" in refused("00/tensors", table([[total]] * size, missing=(0,)))

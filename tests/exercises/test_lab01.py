@@ -43,6 +43,7 @@ def test_sum(table: Table, size: int) -> None:
 
 
 def test_ops(table: Table) -> None:
+    assert CHECKS["01/ops"](table([[19.25, 53, 2, 9010]] * 4)).answer.value == 19.25
     assert "19.25, 53, 2, 9010" in CHECKS["01/ops"](table([[19.25, 53, 2, 9010]] * 4))
     refused("01/ops", table([[77, 53, 2, 9010]] * 4))
     refused("01/ops", table([[19.25, 2, 53, 9010]] * 4))
@@ -107,6 +108,7 @@ def test_two_steps(table: Table) -> None:
 )
 def test_groups(table: Table, right: list[list[float]], says: str) -> None:
     assert CHECKS["01/groups"](table(right)) == says
+    assert CHECKS["01/groups"](table(right)).answer.value == right[0][0]
     refused("01/groups", table([[sum(PRIMES[: len(right)])]] * len(right)))
     refused("01/groups", table([[prime + 1] for prime in PRIMES[: len(right)]]))
 
@@ -125,7 +127,8 @@ FAMOUS = [10, 12, 30, 32, 50, 52, 38, 40]
 
 
 def test_suspicious(table: Table) -> None:
-    assert "identical on all 4 ranks, and not the sum" in CHECKS["01/suspicious"](table([FAMOUS] * 4))
+    assert "not the sum, which would begin with 52" in CHECKS["01/suspicious"](table([FAMOUS] * 4))
+    assert CHECKS["01/suspicious"](table([FAMOUS] * 4)).answer.value == total(4)[0] == 52
     assert "on two ranks this mistake can't be seen" in CHECKS["01/suspicious"](table([total(2)] * 2))
     assert "the sum already" in refused("01/suspicious", table([total(4)] * 4))
     assert refused("01/suspicious", table([FAMOUS] * 3 + [total(4)])) == "the ranks differ"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from labkit.exercises import CHECKS, NotYet
+from labkit.exercises.guess import Answer
 from labkit.exercises.lab02_rings import copied_ring, ring_with, schedule_of
 from labkit.schedule import ALGORITHMS, Schedule, Trace, check_schedule, count, simulate
 from labkit.schedule.layout import Layout
@@ -45,6 +46,7 @@ def live(name: str, size: int = 4, num_elements: int = 1200) -> ScheduleRun:
 # ---- naive and tree
 def test_naive() -> None:
     totals = count(ALGORITHMS["naive"].schedule(4), 1024)
+    assert CHECKS["02/naive"](totals).answer == Answer(12288, "bytes")
     assert CHECKS["02/naive"](totals) == "6 steps, one after the other; rank 0 sends 12288 bytes, each other 4096."
     assert "not the counts of the naive" in refused("02/naive", count(ALGORITHMS["ring"].schedule(4), 1024))
     assert "not at int" in refused("02/naive", 12288)
@@ -64,6 +66,7 @@ def test_root_bytes() -> None:
 
 
 def test_tree() -> None:
+    assert CHECKS["02/tree"](count(ALGORITHMS["binomial-tree"].schedule(8), 1024)).answer == Answer(6, "steps")
     assert CHECKS["02/tree"](count(ALGORITHMS["binomial-tree"].schedule(8), 1024)) == "6 steps on 8 ranks; the naive way has 14."
     assert "are no tree's" in refused("02/tree", count(ALGORITHMS["naive"].schedule(8), 1024))
     assert "not at int" in refused("02/tree", 6)
@@ -84,6 +87,7 @@ def test_tree_steps() -> None:
 
 # ---- ring
 def test_ring() -> None:
+    assert CHECKS["02/ring"](count(ALGORITHMS["ring"].schedule(4), 1024)).answer == Answer(6144, "bytes")
     assert "every rank sends 6144 bytes: no root" in CHECKS["02/ring"](count(ALGORITHMS["ring"].schedule(4), 1024))
     for other in ("naive", "unchunked-ring", "binomial-tree"):
         refused("02/ring", count(ALGORITHMS[other].schedule(4), 1024))
@@ -315,6 +319,7 @@ def test_uneven() -> None:
 
 @pytest.mark.parametrize(("size", "times"), [(2, "1 times"), (3, "1.5 times"), (4, "2 times")])
 def test_unchunked(size: int, times: str) -> None:
+    assert CHECKS["02/unchunked"](live("unchunked-ring", size), live("ring", size)).answer == Answer(size / 2, "times as many")
     assert times in CHECKS["02/unchunked"](live("unchunked-ring", size), live("ring", size))
     assert "a run of ring" in refused("02/unchunked", live("ring", size), live("unchunked-ring", size))
     assert "two sizes" in refused("02/unchunked", live("unchunked-ring", size), live("ring", size, 600))
@@ -337,6 +342,7 @@ def test_live() -> None:
     runs = [live(name) for name in names]
     times = {"naive": 3.0, "binomial-tree": 2.0, "ring": 1.0, "library": 0.5}
     beside = Comparison(4, 1 << 20, "float32", tuple(Timing(name, (time,)) for name, time in times.items()))
+    assert CHECKS["02/live"](runs, beside).answer == Answer("ring")
     assert CHECKS["02/live"](runs, beside) == "3 algorithms, one result, the library's; the quickest here was ring."
     assert "ring did not run" in refused("02/live", runs[:2], beside)
     assert "no comparison" in refused("02/live", runs, None)

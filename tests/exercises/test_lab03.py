@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from labkit.exercises import CHECKS, NotYet
+from labkit.exercises.guess import Answer
 from labkit.exercises.lab03_tables import KINDS, LINK_GB_PER_S, RANKS, TABLES
 from labkit.schedule import Link, predict
 from labkit.schedule.nccl_log import NcclCost
@@ -70,6 +71,9 @@ def test_busbw() -> None:
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_sweep(ranks: int) -> None:
     assert CHECKS["03/sweep"](swept(ranks=ranks)).startswith("1 MiB took ")
+    milliseconds, busbw = CHECKS["03/sweep"](swept(ranks=ranks)).answer.value
+    assert milliseconds == pytest.approx(1e3 * predict("ring", ranks, 1 << 20, LINK).seconds)
+    assert busbw == pytest.approx(2 * (ranks - 1) / ranks * (1 << 20) / milliseconds / 1e6)
     assert "too few" in refused("03/sweep", swept(SIZES[:4], ranks))
     assert "too few" in refused("03/sweep", swept((1 << 20, *range(1 << 21, 1 << 23, 1 << 21)), ranks))
     assert "1 MiB is not among" in refused("03/sweep", swept(tuple(3 * size for size in SIZES), ranks))
@@ -162,6 +166,9 @@ def crossed(predicted: float | None, measured: float | None, ranks: int = 4, num
 
 def test_crossing() -> None:
     assert CHECKS["03/crossing"](crossed(400000, 500000)) == "predicted 391 KiB, measured 488 KiB."
+    assert CHECKS["03/crossing"](crossed(512000, 400000)).answer == Answer(390.625, "KiB", noise=2.0, source="measured")
+    assert CHECKS["03/crossing"](crossed(512000, None)).answer.source == "the fit says"
+    assert CHECKS["03/crossing"](crossed(None, None, ranks=2)).answer.value == "no size"
     assert CHECKS["03/crossing"](crossed(400000, None)) == "predicted 391 KiB, not seen at the measured sizes."
     assert "in half the steps" in CHECKS["03/crossing"](crossed(None, None, ranks=2))
     assert CHECKS["03/crossing"](crossed(None, None, ranks=3)) == "by the fit they cross at no size."
@@ -172,6 +179,7 @@ def test_crossing() -> None:
 
 # ---- one large, a thousand small
 def test_thousand() -> None:
+    assert CHECKS["03/thousand"]({0: 2.0}, {0: 0.02}).answer == Answer(100.0, "times as long", noise=1.3)
     assert CHECKS["03/thousand"]({0: 1.9, 1: 2.0}, {0: 0.02, 1: 0.01}).endswith("100 times as long.")
     refused("03/thousand", {0: 0.01, 1: 0.01}, {0: 2.0, 1: 2.0})
     refused("03/thousand", {0: 1.0}, {0: 0.0})

@@ -17,6 +17,7 @@ import pytest
 from labkit.driver.world import World
 from labkit.exercises import CHECKS, NotYet
 from labkit.exercises.clinic import CASES, KINDS
+from labkit.exercises.guess import Answer
 from labkit.exercises.solutions import BEGIN, END, RANK_STUB, source_of
 from labkit.faults import FAULTS
 from labkit.testing import fake_world
@@ -67,6 +68,7 @@ def test_an_ending_is_seen(world: World, name: str) -> None:
     fault, ending = SEEN[name]
     result = world.try_fault(fault)
     assert CHECKS[f"09/{name}"](result).startswith(f"{ending}, and LK")
+    assert CHECKS[f"09/{name}"](result).answer == Answer(ending)
     other = "slow" if name != "slow" else "order"
     assert refused(f"09/{other}", result).what.startswith("this cell got another verdict")
 

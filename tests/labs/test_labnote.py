@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from labkit.driver import labnote
 from labkit.errors import UnknownName, UsageError
 from labkit.exercises import NotYet
-from labkit.labrecord import LabRecord
-from labkit.wire import RankCard, WorldStatus, loads
+from labkit.labrecord import Guess, LabRecord, Told
+from labkit.wire import RankCard, TensorSample, TensorTable, WorldStatus, loads
 
 NAME = "01-every-rank-the-same"
 
@@ -67,14 +69,67 @@ def test_a_wrong_answer_is_recorded_and_raised_in_one_line(folder: Path) -> None
 def test_a_guess_comes_back_with_the_check(folder: Path) -> None:
     lab = labnote.lab(NAME)
     assert repr(lab.predict("01/processes", 3)) == "01/processes: you say 3. Now look."
-    assert repr(lab.check("01/processes", world(1, 2))) == "✓ 01/processes: 2 ranks are 2 processes on 1 device. You said 3."
-    assert read(folder).guesses[0].guess == 3
+    assert repr(lab.check("01/processes", world(1, 2))) == "✓ 01/processes: 2 ranks are 2 processes on 1 device.\n  You said 3."
+    assert read(folder).guesses == (Guess("01/processes", 3),)
 
 
-@pytest.mark.parametrize("guess", [None, ...])
-def test_no_guess_is_no_guess(folder: Path, guess: object) -> None:
-    with pytest.raises(NotYet, match="no prediction yet"):
-        labnote.lab(NAME).predict("01/sum", guess)
+def test_a_check_that_has_an_answer_says_how_the_guess_did(folder: Path) -> None:
+    lab = labnote.lab(NAME)
+    lab.predict("01/dtypes", np.int64(3))
+    assert repr(lab.check("01/dtypes", {0: 2, 1: 2})).splitlines() == [
+        "✓ 01/dtypes: AVG works for 2 of 5 types.",
+        "  You said 3; it was 2 types, one less.",
+    ]
+    record = read(folder)
+    assert record.guesses == (Guess("01/dtypes", 3, Told(2, "types", "off", "You said 3; it was 2 types, one less.")),)
+    assert record.checks[0].says == "AVG works for 2 of 5 types."
+    assert record.checks[0].guess == "You said 3; it was 2 types, one less."
+    lab.predict("01/dtypes", 2)
+    assert lab.done().predictions == {"not looked at": ("01/dtypes",)}
+    lab.check("01/dtypes", {0: 2, 1: 2})
+    assert lab.done().predictions == {"right": ("01/dtypes",)}
+    assert repr(lab.done()).splitlines()[-1] == "  predictions right: 01/dtypes"
+
+
+def test_a_check_that_is_not_passed_says_nothing_of_the_guess(folder: Path) -> None:
+    lab = labnote.lab(NAME)
+    lab.predict("01/dtypes", 3)
+    with pytest.raises(NotYet, match="the ranks count"):
+        lab.check("01/dtypes", {0: 2, 1: 3})
+    assert (read(folder).guesses[0].told, read(folder).checks[0].guess) == (None, "")
+
+
+def test_a_prediction_is_answered_by_a_check_of_another_name(folder: Path) -> None:
+    lab = labnote.lab(NAME)
+    lab.predict("01/ending", "error")
+    table = TensorTable("x", tuple(TensorSample(rank, "x", (1,), "float32", "cpu", 4, (7.0,), (0,)) for rank in (0, 1)))
+    seen = lab.check("01/again", table, dataclasses.replace(world(1, 2), generation=2))
+    assert seen.guess == "01/ending: You said 'error'; it was 'hang'."
+    assert lab.done().predictions == {"off": ("01/ending",)}
+    for generation, mode, ending in ((1, "raw", "well"), (1, "safe", "error")):
+        lab.predict("01/ending", ending)
+        lab.check("01/again", table, dataclasses.replace(world(1, 2), generation=generation, mode=mode))
+        assert lab.done().predictions == {"right": ("01/ending",)}
+
+
+@pytest.mark.parametrize(
+    ("guess", "what"),
+    [(None, " has no prediction yet"), (..., " has no prediction yet"), ("  ", ": an empty text is no prediction"),
+     (len, ": a function is no prediction"), (int, ": a class is no prediction"), (dataclasses, ": a module is no prediction")],
+)  # fmt: skip
+def test_no_guess_is_no_guess(folder: Path, guess: object, what: str) -> None:
+    with pytest.raises(NotYet) as caught:
+        labnote.lab(NAME).predict("01/suspicious", guess)
+    assert caught.value.what == f"01/suspicious{what}"
+    assert len(caught.value._render_traceback_()) == 1
+
+
+@pytest.mark.parametrize("guess", [{1, 2}, 2 + 1j, pytest.param(10**5000, id="huge"), np.ones(100), [object()], float("nan")])
+def test_a_strange_guess_is_kept_and_its_file_is_whole(folder: Path, guess: object) -> None:
+    lab = labnote.lab(NAME)
+    assert "Now look." in repr(lab.predict("01/dtypes", guess))
+    assert "; it was 2 types" in lab.check("01/dtypes", {0: 2}).guess
+    assert read(folder).guesses[0].told is not None
 
 
 @pytest.mark.parametrize("name", ["", "ring", "01", "../01-ring", "01-Ring", "1-ring"])

@@ -24,6 +24,14 @@ pytestmark = [pytest.mark.labs, pytest.mark.timeout(300)]
 Runner = Callable[..., Any]
 
 
+# Guesses at a time or a speed, or at what is quickest: those of the solutions may be off, too.
+MEASURED = {"00/deadline", "02/live", "03/sweep", "03/held-out", "03/crossing", "03/thousand", "03/across"}
+
+
+def predicted(notebook: dict[str, Any]) -> set[str]:
+    return {name for cell in notebook["cells"] for name in re.findall(r'lab\.predict\("([^"]+)"', source_of(cell))}
+
+
 def read(path: Path) -> dict[str, Any]:
     notebook: dict[str, Any] = json.loads(path.read_text())
     return notebook
@@ -46,6 +54,10 @@ def test_a_lab_runs_and_its_record_proves_it(path: Path, ranks: int, run_lab: Ru
     assert (record.lab, record.world_size, record.num_processes) == (path.stem, ranks, ranks)
     assert shortcomings(record, notebook["metadata"]["labkit"]["faults"]) == ()
     assert record.checks
+    assert {guess.name for guess in record.guesses} == predicted(notebook)
+    assert [guess.name for guess in record.guesses if guess.told is None or guess.told.fit == "apart"] == []
+    measured = [guess.name for guess in record.guesses if guess.told and guess.told.fit != "right"]
+    assert set(measured) <= MEASURED, "a solution's guess at a count is right"
     assert record.timings["total_s"] < 60 * notebook["metadata"]["labkit"]["minutes"]
     assert len(record.processes) > ranks
     assert (run.alive, run.folders) == ((), ())

@@ -9,11 +9,12 @@ import ast
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from labkit.exercises import CHECKS
+from labkit.exercises import CHECKS, prediction_of
+from labkit.exercises.guess import Found
 from labkit.exercises.solutions import source_of, strip
 from labkit.faults import FAULTS
 
@@ -85,6 +86,28 @@ def test_a_lab_names_itself_its_checks_and_its_faults(path: Path) -> None:
     asked = set(re.findall(r'lab\.check\("([^"]+)"', text))
     assert asked == {name for name in CHECKS if name.startswith(f"{path.stem[:2]}/")}
     assert all(name in FAULTS and f'"{name}"' in text for name in notebook["metadata"]["labkit"]["faults"])
+
+
+def unanswered(notebook: dict[str, Any]) -> list[str]:
+    """The predictions that no check of the notebook answers; a check that does says so in its type, which mypy holds."""
+    text = "\n".join(source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "code")
+    asked = re.findall(r'lab\.check\("([^"]+)"', text)
+    answered = {prediction_of(name) for name in asked if get_type_hints(CHECKS[name])["return"] is Found}
+    return sorted(set(re.findall(r'lab\.predict\("([^"]+)"', text)) - answered)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_every_prediction_is_answered(path: Path) -> None:
+    assert unanswered(json.loads(path.read_text())) == []
+
+
+def test_a_prediction_without_an_answer_is_caught() -> None:
+    asks = [
+        cell(f"p{number}", f'lab.predict("{name}", guess)') for number, name in enumerate(("01/blame", "01/ending", "01/sum"))
+    ]
+    checks = [cell("b", 'lab.check("01/blame", blame)'), cell("s", 'lab.check("01/sum", table)')]
+    assert unanswered(lab(*asks, *checks)) == ["01/blame", "01/ending"]
+    assert unanswered(lab(*asks, *checks, cell("e", 'lab.check("01/again", table, status)'))) == ["01/blame"]
 
 
 def test_the_index_lists_every_lab_with_its_minutes() -> None:

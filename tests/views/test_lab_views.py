@@ -9,7 +9,7 @@ import pytest
 from labkit.doctor.records import CheckResult, DoctorReport
 from labkit.driver.scripts import ScriptRun
 from labkit.exercises.primes import Roll
-from labkit.labrecord import CheckSeen, Guess, LabRecord, OpSeen
+from labkit.labrecord import CheckSeen, Guess, LabRecord, OpSeen, Told
 from labkit.views import to_html, to_text
 
 
@@ -24,6 +24,30 @@ def test_checks_and_guesses() -> None:
     assert "at try 3" in html
     assert to_text(Guess("01/sum", 77)) == "01/sum: you say 77. Now look."
     assert "You say 77." in body(Guess("01/sum", 77))
+
+
+def test_how_a_guess_did_stands_on_a_line_of_its_own() -> None:
+    seen = CheckSeen("01/sum", True, "77 on every rank.", guess="You said <7>; it was 77.")
+    assert to_text(seen).splitlines() == ["✓ 01/sum: 77 on every rank.", "  You said <7>; it was 77."]
+    assert '<p class="lk-lead">✓ 77 on every rank.</p><p>You said &lt;7&gt;; it was 77.</p>' in body(seen)
+
+
+def test_a_lab_record_says_of_each_prediction_how_it_did() -> None:
+    fits = {"01/a": "off", "01/b": "right", "01/c": "right", "01/d": "apart", "01/e": "close"}
+    guesses = tuple(Guess(name, 7, Told(8, "", fit, f"You said 7: {fit}.")) for name, fit in fits.items())
+    record = LabRecord("01-ring", guesses=(*guesses, Guess("01/f", 7)))
+    assert to_text(record).splitlines()[2:] == [
+        "  predictions right: 01/b, 01/c",
+        "  predictions close: 01/e",
+        "  predictions off: 01/a",
+        "  predictions not comparable: 01/d",
+        "  predictions not looked at: 01/f",
+    ]
+    html = body(record)
+    assert "<dt>predictions right</dt><dd>01/b, 01/c</dd>" in html
+    assert "<summary>every prediction</summary><ul><li>01/a: You said 7: off.</li>" in html
+    assert "01/f: " not in html
+    assert "every prediction" not in body(LabRecord("01-ring", guesses=(Guess("01/f", 7),)))
 
 
 def test_a_roll() -> None:
