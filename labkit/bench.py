@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from .schedule.beside import Beside
     from .schedule.sweeps import Point, Sweep
 
+EXAMPLES = """\
+From four sizes on the last line is a fit of the times: what a message takes,
+the bandwidth of a link, how far the fit is typically off, and by how much it
+misses a size that it has not seen (-20%: it says less than was measured).
+
+examples:
+  labkit bench --sizes 1K:64M:8 --collectives all_reduce,ring
+  labkit bench --ranks 4 --hosts 2 --rate 200mbit --members 0,2
+  labkit bench --beside results-of-nccl-tests.txt
+"""
 LARGEST_TEXT = 16 << 20  # a result file is some kilobytes
 
 
@@ -28,8 +38,8 @@ def add_options(parser: argparse.ArgumentParser, number_of_ranks: Callable[[str]
     parser.add_argument(
         "--collectives", default="all_reduce", metavar="NAMES", help="all_reduce,all_gather,... or schedules: ring,binomial-tree"
     )
-    parser.add_argument("--dtype", default="float32", metavar="TYPE")
-    parser.add_argument("--op", default="sum", metavar="OP")
+    parser.add_argument("--dtype", default="float32", metavar="TYPE", help="float32, bfloat16, int64, ... (default: float32)")
+    parser.add_argument("--op", default="sum", metavar="OP", help="sum, avg, max, min, product (default: sum)")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="measured rounds a size (default: 7)")
     parser.add_argument("--warmups", type=int, default=2, metavar="N", help="rounds before that (default: 2)")
     parser.add_argument("--members", default="", metavar="RANKS", help="only these take part: 0,2 (default: all)")
@@ -42,6 +52,7 @@ def add_options(parser: argparse.ArgumentParser, number_of_ranks: Callable[[str]
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON document instead of the table")
     form.add_argument("--csv", action="store_true", help="CSV instead of the table")
+    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, EXAMPLES
 
 
 def run(options: argparse.Namespace) -> int:

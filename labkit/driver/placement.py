@@ -84,14 +84,14 @@ def ground(num_ranks: int, hosts: int | str, shape: Shape, order: str) -> Ground
         raise unknown("placement", order, ORDERS)
     if hosts == "up":
         if shape != Shape():
-            raise UsageError("rate and delay belong to `labkit hosts up`", hint="give them there, or hosts=2 here")
+            raise UsageError("rate and delay belong to `labkit hosts up`", hint="give them there, or hosts=2 (--hosts 2) here")
         switch, pids, relay, shape = _lasting()
         return Ground(pids, switch, shape, place(num_ranks, len(pids), order), relay=relay)
     if isinstance(hosts, str):
         raise UsageError(f"hosts={hosts!r} makes no sense", hint='give a number such as hosts=2, or "up" for `labkit hosts up`')
     if hosts == 0:
         if shape != Shape():
-            raise UsageError("rate and delay shape the links between hosts", hint="give hosts=2 as well")
+            raise UsageError("rate and delay shape the links between hosts", hint="give hosts=2 (--hosts 2) as well")
         return None
     if not is_whole(hosts) or hosts < 2:
         raise UsageError(f"{hosts!r} hosts make no sense", hint="give a whole number from 2, or leave it out")
@@ -125,7 +125,7 @@ def _lasting() -> tuple[int, tuple[int, ...], int, Shape]:
         except (psutil.Error, ValueError, KeyError, TypeError):
             continue
     if not found:
-        raise LabkitError("no hosts are up", hint="`labkit hosts up` in a terminal makes some; hosts=2 makes them for this world")
+        raise LabkitError("no hosts are up", hint="`labkit hosts up` in a terminal makes some; hosts=2 (--hosts 2) makes its own")
     newest = max(found, key=lambda maker: shapes[maker][0])
     members = [found[newest][number] for number in sorted(found[newest])]
     return members[0], tuple(members[1:]), relays.get(newest, 0), shapes[newest][1]

@@ -48,28 +48,30 @@ def run_up(options: argparse.Namespace) -> int:
 def run_down(options: argparse.Namespace) -> int:
     """End every holder of this user's; its `up` sees it and ends as well."""
     ended = end_all()
-    _say(f"ended {ended} {'namespace' if ended == 1 else 'namespaces'}" if ended else "no hosts are up")
+    _say(f"ended {ended} {'host' if ended == 1 else 'hosts'}" if ended else "no hosts are up")
     return 0
 
 
 def end_all() -> int:
-    """End the holders, each by its pid; how many there were."""
+    """End the holders of hosts, bridges and relays, each by its pid; how many hosts there were."""
     import psutil
 
     from ..driver.spaces import MARK
 
-    found = []
+    found, hosts = [], 0
     for process in psutil.process_iter():
         try:
-            if process.uids().real == os.getuid() and '"lasting": true' in process.environ().get(MARK, ""):
+            mark = process.environ().get(MARK, "")
+            if process.uids().real == os.getuid() and '"lasting": true' in mark:
                 process.terminate()
                 found.append(process)
+                hosts += '"kind": "host"' in mark
         except psutil.Error:
             continue
     _, left = psutil.wait_procs(found, timeout=5)
     if left:
         raise LabkitError(f"{len(left)} namespaces are still held", hint="try again, or end their processes yourself")
-    return len(found)
+    return hosts
 
 
 def _say(text: str) -> None:
