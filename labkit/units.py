@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
+from .errors import UsageError
+
+_HUGE = 1e9  # of the largest unit: from here on nobody counts the digits
+
 
 def format_bytes(num_bytes: float) -> str:
     """Binary units, at most three significant places.
 
-    >>> format_bytes(512), format_bytes(1024), format_bytes(16 * 2**20)
-    ('512 B', '1 KiB', '16 MiB')
+    >>> format_bytes(512), format_bytes(1024), format_bytes(16 * 2**20), format_bytes(math.nan)
+    ('512 B', '1 KiB', '16 MiB', 'nan B')
     """
-    value = float(num_bytes)
+    value = _float(num_bytes)
+    if not math.isfinite(value):
+        return f"{value} B"
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1023.5:
             return f"{_short(value)} {unit}"
@@ -22,20 +30,37 @@ def format_seconds(seconds: float) -> str:
 
     >>> format_seconds(3.2e-5), format_seconds(0.0123), format_seconds(2.5), format_seconds(90)
     ('32 µs', '12.3 ms', '2.50 s', '1 min 30 s')
+    >>> format_seconds(-90), format_seconds(math.inf)
+    ('-1 min 30 s', 'inf s')
     """
-    if seconds < 0.9995e-3:
-        return f"{seconds * 1e6:.0f} µs"
-    if seconds < 0.9995:
-        return f"{_short(seconds * 1e3)} ms"
-    if seconds < 59.995:
-        return f"{seconds:.2f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s"
+    value = _float(seconds)
+    if not math.isfinite(value):
+        return f"{value} s"
+    sign, value = "-" if value < 0 else "", abs(value)
+    if value < 0.9995e-3:
+        text = f"{value * 1e6:.0f} µs"
+        return text if text == "0 µs" else sign + text
+    if value < 0.9995:
+        return f"{sign}{_short(value * 1e3)} ms"
+    if value < 59.995:
+        return f"{sign}{value:.2f} s"
+    if value >= 60 * _HUGE:
+        return f"{sign}{_short(value / 60)} min"
+    minutes, rest = divmod(round(value), 60)
+    return f"{sign}{minutes} min {rest} s"
+
+
+def _float(value: float) -> float:
+    """A whole number that no float can hold is infinite, and no zero is negative."""
+    try:
+        return float(value) + 0.0
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _short(value: float) -> str:
-    """Three significant places, and never an exponent."""
-    return f"{value:.3g}" if abs(value) < 99.95 else f"{value:.0f}"
+    """Three significant places, and no exponent where people still read the number without one."""
+    return f"{value:.3g}" if abs(value) < 99.95 or abs(value) >= _HUGE else f"{value:.0f}"
 
 
 def algbw_gb_per_s(num_bytes: float, seconds: float) -> float:
@@ -44,6 +69,8 @@ def algbw_gb_per_s(num_bytes: float, seconds: float) -> float:
     >>> algbw_gb_per_s(1e9, 0.5)
     2.0
     """
+    if not seconds > 0:
+        raise UsageError(f"no bandwidth of {format_bytes(num_bytes)} in {format_seconds(seconds)}", hint="give seconds above 0")
     return num_bytes / seconds / 1e9
 
 

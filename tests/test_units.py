@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labkit.errors import UsageError
 from labkit.units import algbw_gb_per_s, format_bytes, format_seconds
 
 BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -55,3 +56,37 @@ def test_no_number_is_written_with_an_exponent() -> None:
 
 def test_no_minute_has_sixty_seconds() -> None:
     assert format_seconds(119.7) == "2 min 0 s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (math.nan, "nan s"), (math.inf, "inf s"), (-math.inf, "-inf s"), (-90, "-1 min 30 s"), (-2.5, "-2.50 s"),
+        (-3.2e-5, "-32 µs"), (-1e-9, "0 µs"), (-0.0, "0 µs"), (1e300, "1.67e+298 min"), (10**400, "inf s"),
+    ],
+)  # fmt: skip
+def test_any_number_of_seconds_can_be_read(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"),
+    [
+        (math.nan, "nan B"), (math.inf, "inf B"), (-math.inf, "-inf B"), (-0.0, "0 B"), (1e300, "9.09e+287 TiB"),
+        (-(10**400), "-inf B"),
+    ],
+)  # fmt: skip
+def test_any_number_of_bytes_can_be_read(num_bytes: float, text: str) -> None:
+    assert format_bytes(num_bytes) == text
+
+
+@given(st.floats() | st.integers())
+def test_every_number_has_a_text_that_fits_a_cell(value: float) -> None:
+    assert len(format_bytes(value)) <= 20
+    assert len(format_seconds(value)) <= 24
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, math.nan])
+def test_no_bandwidth_without_a_time(seconds: float) -> None:
+    with pytest.raises(UsageError, match="give seconds above 0"):
+        algbw_gb_per_s(1e9, seconds)

@@ -1,7 +1,8 @@
 """Reads NCCL's log: what NCCL_DEBUG=INFO prints with NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING, of one rank or of many.
 
 Each pattern names the file of NCCL's source that prints it; they were read in 2.30.7 and, where the format has changed,
-in 2.18 to 2.29. Lines that are not known are passed over: the log is for people, and every version adds to it.
+in 2.18 to 2.29. Lines that are not known are passed over: the log is for people, and every version adds to it. Lines
+that begin like a known one and can't be true are passed over too, and counted.
 
 A log may tell of several communicators (each group has one, each generation new ones). A process prints what it
 finds between the start and the end of an initialisation; the largest communicator is told, of several as large the newest.
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ..errors import UsageError
@@ -20,12 +20,13 @@ from .recording import Source
 
 ALGORITHMS = ("tree", "ring", "collnet-direct", "collnet-chain", "nvls", "nvls-tree", "pat")  # by number: include/nccl_common.h
 PROTOCOLS = ("LL", "LL128", "Simple")
+_LONGEST = 1 << 16  # characters of a message: a ring of ten thousand ranks; a longer one is a damaged file
 
 # debug.cc: host:pid:tid [device]; launchers may put words of their own in front
 _PREFIX = re.compile(r"(?<![^\s:\[\]])(?P<host>[^\s:\[\]]+):(?P<pid>\d+):(?P<tid>\d+) \[\d+\] NCCL INFO ")
 _VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")  # init.cc; at level VERSION without a prefix
 # init.cc; a communicator that is split off has no id, and is counted by its parent ("splitCount", since 2.28 "childCount")
-_START = re.compile(r"rank (?P<rank>\d+) nranks (?P<size>\d+) .*- ?Init START")
+_START = re.compile(r"rank (?P<rank>\d+) nranks (?P<size>\d+) ")
 _ID = re.compile(r"commId (0x[0-9a-f]+)|(?:split|child)Count (\d+) color (-?\d+)")
 _NODES = re.compile(r"^comm \S+ rank (?P<rank>\d+) nRanks (?P<size>\d+) nNodes \d+")  # init.cc, since 2.20
 _RING = re.compile(r"^Channel (\d+)/(\d+) :((?:\s+\d+)+)\s*(\.\.\.)?$")  # graph/rings.cc; up to 2.22 cut after 20 ranks
@@ -71,11 +72,14 @@ class _Reader:
         self.at: dict[tuple[str, ...], str] = {}  # the communicator that a thread, or else its process, is about
         self.columns: dict[tuple[str, ...], list[str]] = {}  # the algorithms of the table's block that a process prints
         self.choices: dict[tuple[object, ...], NcclChoice] = {}
-        self.num_messages = 0
+        self.num_messages = self.num_odd = 0
 
     def take(self, host: str, pid: str, tid: str, text: str) -> None:
+        """Raises ValueError for what begins like a known line and is none."""
         self.num_messages += 1
-        if match := _START.search(text) if "Init START" in text else None:
+        if len(text) > _LONGEST:
+            raise ValueError("longer than anything that NCCL prints")
+        if match := _START.search(text) if "- Init START" in text or "-Init START" in text else None:
             name = _ID.search(text)
             key = "" if name is None else name[1] or f"split {name[2]}/{name[3]}"
             self.at[host, pid, tid] = self.at[host, pid] = key
@@ -100,7 +104,10 @@ class _Reader:
             comm.links.setdefault((channel, source, target), NcclLink(channel, source, target, match[4]))
         elif match := _RING.match(text):
             ranks = [int(rank) for rank in match[3].split()]
-            comm.rings[int(match[1])] = tuple(ranks[:-1] if match[4] else ranks)  # "..." may stand in the middle of a number
+            ranks = ranks[:-1] if match[4] else ranks  # "..." may stand in the middle of a number
+            if len(set(ranks)) < len(ranks):
+                raise ValueError("a ring that passes a rank twice")
+            comm.rings[int(match[1])] = tuple(ranks)
             comm.num_channels = max(comm.num_channels, int(match[2]))
         elif match := _NEIGHBOURS.match(text):
             comm.next_of.setdefault(int(match[1]), {})[int(match[3])] = int(match[4])
@@ -156,16 +163,19 @@ def read_nccl_log(*texts: str, source: Source | None = None) -> NcclLog:
             reader.version = reader.version or version
         reader.started = []
         for message in _messages(text):
-            with suppress(ValueError):  # what looks like a number and is none: a line that is not as NCCL prints it
+            try:
                 reader.take(*message)
+            except ValueError:  # no ring, or what looks like a number and is none: a line that is not as NCCL prints it
+                reader.num_odd += 1
     if not reader.num_messages:
         lines = sum(len(text.splitlines()) for text in texts)
         raise UsageError(
             f"no line of NCCL's log in {lines} line{'s' if lines != 1 else ''}",
             hint="NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING must be set before NCCL starts",
         )
-    name = max(reader.comms, key=lambda each: (_size(reader.comms[each]), reader.newest.get(each, 0)))
-    return _log(reader, reader.comms[name], source)
+    comms = reader.comms or {"": _Comm()}
+    name = max(comms, key=lambda each: (_size(comms[each]), reader.newest.get(each, 0)))
+    return _log(reader, comms[name], source)
 
 
 def _messages(text: str) -> Iterator[tuple[str, str, str, str]]:
@@ -191,7 +201,7 @@ def _log(reader: _Reader, comm: _Comm, source: Source | None) -> NcclLog:
     num_channels = comm.num_channels or max((place.channel + 1 for place in trees), default=0)
     return NcclLog(
         reader.version, size, num_channels, tuple(map(tuple, hosts.values())), tuple(_rings(comm, size)), trees, links,
-        tuple(comm.costs.values()), tuple(reader.choices.values()), source,
+        tuple(comm.costs.values()), tuple(reader.choices.values()), source, reader.num_odd,
     )  # fmt: skip
 
 

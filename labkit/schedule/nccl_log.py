@@ -90,7 +90,8 @@ class NcclChoice:
 class NcclLog:
     """What a log says of a communicator (its largest, newest one) and of the choices made; what it lacks is empty.
 
-    `hosts` are the ranks of each host that the log names: hosts have numbers here, not names.
+    `hosts` are the ranks of each host that the log names: hosts have numbers here, not names. `num_odd` is the number of
+    lines that begin like one that is known and can't be true, such as a ring that passes a rank twice: they are left out.
     """
 
     version: str = ""
@@ -103,6 +104,7 @@ class NcclLog:
     costs: tuple[NcclCost, ...] = ()
     choices: tuple[NcclChoice, ...] = ()
     source: Source | None = None
+    num_odd: int = 0
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -172,6 +174,18 @@ class NcclLog:
             else:
                 group[0].append(channel)
         return [(tuple(channels), found) for channels, _, found in groups]
+
+    @property
+    def left_out(self) -> str:
+        """What was not understood, in words; "" if all was.
+
+        >>> NcclLog(num_odd=1).left_out
+        '1 line of this log makes no sense and is left out'
+        """
+        if not self.num_odd:
+            return ""
+        many = "1 line of this log makes" if self.num_odd == 1 else f"{self.num_odd} lines of this log make"
+        return f"{many} no sense and {'is' if self.num_odd == 1 else 'are'} left out"
 
     def __str__(self) -> str:
         return told("\n".join(_lines(self)), self.source)
@@ -281,6 +295,8 @@ def _lines(log: NcclLog) -> Iterable[str]:
             yield f"  {op or 'calls'} of {sizes}: {algorithm} {protocol}{f' ({more})' if more else ''}"
     if log.missing:
         yield f"  not in this log: {', '.join(log.missing)}"
+    if log.left_out:
+        yield f"  {log.left_out}"
 
 
 # ---- recordings

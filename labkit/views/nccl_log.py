@@ -26,6 +26,8 @@ def html(log: NcclLog) -> str:
         body += h.para(line)
     if log.missing:
         body += h.para(f"not in this log: {', '.join(log.missing)}")
+    if log.left_out:
+        body += h.para(log.left_out)
     body += h.details("as text", h.pre(str(log)))
     return h.block(body, "wait" if log.source is not None else "", head(log))
 

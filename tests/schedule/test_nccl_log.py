@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from labkit.schedule.nccl_lines import read_nccl_log
 from labkit.schedule.nccl_log import RECORDINGS, NcclCost, NcclLink, NcclLog, NcclRing, NcclTree, recorded
 from labkit.schedule.nccl_model import NcclMachine, choices, latency_us
 from labkit.schedule.recording import load_record, save_record
+from labkit.views import to_html
 
 # Written for these tests after the formats in NCCL's source; no run has printed it.
 HEADER = "  Algorithm   |                            Tree                  |                            Ring                  |"
@@ -175,6 +177,37 @@ def test_damaged_lines_take_no_time_and_are_passed_over(text: str) -> None:
         log = read_nccl_log(text)
         assert str(log)
         assert log.choices == ()
+
+
+def test_what_is_no_ring_is_left_out_and_counted() -> None:
+    lines = [
+        message("x rank 0 nranks 4 - Init START"),
+        message("Channel 00/02 :  0  0  0  0"),
+        message("Channel 01/02 :  0  2  1  3"),
+    ]
+    log = read_nccl_log("\n".join(lines))
+    assert [ring.ranks for ring in log.rings] == [(0, 2, 1, 3)]
+    assert log.num_odd == 1
+    for drawn in (str(log), to_html(log)):
+        assert "1 line of this log makes no sense and is left out" in drawn
+    assert "no sense" not in str(read_nccl_log("\n".join(whole())))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        message("Channel 00/02 : " + "0 " * 2_000_000),
+        message("Channel 00/02 : " + " ".join(map(str, range(600_000)))),
+        message("rank 1 nranks 4 " * 250_000 + "Init START"),
+    ],
+    ids=["zeros", "ranks", "starts"],
+)
+def test_one_line_of_megabytes_takes_no_time(text: str) -> None:
+    started_s = time.thread_time()
+    log = read_nccl_log(text)
+    assert (log.rings, log.num_odd) == ((), 1)
+    assert to_html(log)
+    assert time.thread_time() - started_s < 1.5
 
 
 @pytest.mark.parametrize("text", ["", "rank 0: hello\nNCCL version 2.30.7", "NCCL WARN not INFO"])
