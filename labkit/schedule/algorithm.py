@@ -15,6 +15,8 @@ from ..errors import UsageError
 from ..plain import record
 from ..registry import Registry, unknown
 from ..units import is_whole
+from .collective import collective as promise
+from .given import size_in_bytes, whole
 from .model import Schedule, check_world_size
 
 
@@ -31,7 +33,7 @@ class Share:
     fraction: Fraction
 
     def num_bytes(self, num_bytes: float) -> float:
-        return float(self.fraction * Fraction(num_bytes))
+        return float(self.fraction * Fraction(size_in_bytes(num_bytes)))
 
 
 @dataclass(frozen=True)
@@ -89,21 +91,23 @@ class Algorithm:
 
     def schedule(self, world_size: int, **params: Any) -> Schedule:
         """The schedule for a world; parameters that are left out take their defaults."""
-        return self.build(world_size, **self.check(world_size, params))
+        return self.build(check_world_size(world_size), **self.check(world_size, params))
 
     def num_steps(self, world_size: int, **params: Any) -> int:
         """The number of steps by formula."""
-        return self.steps(world_size, **self.check(world_size, params))
+        return self.steps(check_world_size(world_size), **self.check(world_size, params))
 
     def sent(self, rank: int, world_size: int, **params: Any) -> Share:
         """What a rank sends by formula."""
-        if not 0 <= rank < world_size:
-            raise UsageError(f"no rank {rank} in a world of {world_size}", hint=f"ranks are 0 to {world_size - 1}")
-        return self.share(rank, world_size, **self.check(world_size, params))
+        size = check_world_size(world_size)
+        hint = f"ranks are 0 to {size - 1}"
+        if whole(rank, 0, f"no rank {{}} in a world of {size}", hint) >= size:
+            raise UsageError(f"no rank {rank} in a world of {size}", hint=hint)
+        return self.share(int(rank), size, **self.check(size, params))
 
     def critical(self, world_size: int, **params: Any) -> Path:
         """The critical path by formula: at once, for any number of ranks."""
-        return self.path(world_size, **self.check(world_size, params))
+        return self.path(check_world_size(world_size), **self.check(world_size, params))
 
     def check(self, world_size: int, params: Mapping[str, Any]) -> dict[str, int]:
         """All parameters, checked and filled up; UsageError says what to do instead."""
@@ -130,9 +134,10 @@ def declare(algorithm: Algorithm) -> Algorithm:
 
 
 def algorithms_for(collective: str) -> list[Algorithm]:
-    """Every algorithm of one collective, by name.
+    """Every algorithm of one collective, by name; UnknownName for what is no collective.
 
     >>> [each.name for each in algorithms_for("reduce_scatter")]
     ['recursive-halving', 'ring-reduce-scatter']
     """
-    return [each for each in ALGORITHMS.values() if each.collective == collective]
+    name = promise(collective).name
+    return [each for each in ALGORITHMS.values() if each.collective == name]

@@ -13,11 +13,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..errors import UsageError
 from ..plain import record
 from ..registry import unknown
 from ..units import algbw_gb_per_s, format_bytes, format_seconds
 from .algorithm import ALGORITHMS, Algorithm, Path, algorithms_for
 from .bandwidth import busbw_factor
+from .given import amount, size_in_bytes, whole
 from .load import Totals, count
 from .model import Schedule
 
@@ -34,10 +36,20 @@ class Link:
     beta_s_per_byte: float
     gamma_s_per_byte: float = 0.0
 
+    def __post_init__(self) -> None:
+        hint = "give seconds from 0, or Link.of(latency_us=5, gb_per_s=10)"
+        amount(self.alpha_s, "no link takes {} s a message", hint)
+        amount(self.beta_s_per_byte, "no link takes {} s a byte", hint)
+        amount(self.gamma_s_per_byte, "no rank takes {} s to reduce a byte", hint)
+
     @staticmethod
     def of(latency_us: float, gb_per_s: float, reduce_gb_per_s: float = math.inf) -> Link:
         """A link by latency and bandwidth, as people say them."""
-        return Link(latency_us / 1e6, 1 / (gb_per_s * 1e9), 1 / (reduce_gb_per_s * 1e9))
+        latency_us = amount(latency_us, "no link has a latency of {} µs", "give microseconds from 0")
+        hint = "give GB/s above 0; math.inf takes no time"
+        speed = amount(gb_per_s, "no link has a bandwidth of {} GB/s", hint, zero=False, endless=True)
+        reducing = amount(reduce_gb_per_s, "no rank reduces {} GB/s", hint, zero=False, endless=True)
+        return Link(latency_us / 1e6, 1 / (speed * 1e9), 1 / (reducing * 1e9))
 
 
 @record
@@ -77,6 +89,7 @@ def predict(name: str, world_size: int, num_bytes: float, link: Link, **params: 
     >>> print(predict("ring", 4, 2**20, Link.of(latency_us=5, gb_per_s=10)))
     ring, 1 MiB on 4 ranks: 187 µs = 30 µs latency + 157 µs transfer
     """
+    size_in_bytes(num_bytes)
     algorithm = ALGORITHMS[name]
     path = algorithm.critical(world_size, **params)
     return Price(
@@ -110,12 +123,17 @@ def price_of(schedule: Schedule, totals: Totals, num_bytes: int, link: Link) -> 
 
 
 def crossover(one: str, other: str, world_size: int, link: Link, **params: Any) -> float | None:
-    """The size in bytes at which two algorithms cost the same; None if one is better at every size.
+    """The size in bytes at which two algorithms of one collective cost the same; None if one is better at every size.
 
     >>> round(crossover("recursive-doubling", "ring", 8, Link.of(latency_us=5, gb_per_s=10)))
     440000
     """
     algorithms = [ALGORITHMS[name] for name in (one, other)]
+    if algorithms[0].collective != algorithms[1].collective:
+        raise UsageError(
+            f"{one} is for {algorithms[0].collective}, {other} for {algorithms[1].collective}",
+            hint="compare two algorithms of one collective",
+        )
     known = {key for each in algorithms for key in each.params}
     for key in params:
         if key not in known:
@@ -130,7 +148,7 @@ def crossover(one: str, other: str, world_size: int, link: Link, **params: Any) 
 
 
 def cheapest(collective: str, world_size: int, num_bytes: float, link: Link) -> list[Price]:
-    """All algorithms of a collective, the cheapest first, with default parameters.
+    """All algorithms of a collective, the cheapest first, with default parameters; UnknownName for what is no collective.
 
     >>> [each.name for each in cheapest("all_reduce", 8, 64, Link.of(5, 10))][:2]
     ['recursive-doubling', 'halving-doubling']
@@ -145,6 +163,7 @@ def best_chunks(name: str, world_size: int, num_bytes: float, link: Link, most: 
     >>> best_chunks("chain-broadcast", 8, 2**20, Link.of(5, 10)), best_chunks("chain-broadcast", 8, 64, Link.of(5, 10))
     (8, 1)
     """
+    most = whole(most, 1, "no tensor has {} chunks at most", "most is a whole number from 1")
     choices = [1 << level for level in range(most.bit_length())]
     return min(choices, key=lambda chunks: predict(name, world_size, num_bytes, link, chunks=chunks).seconds)
 

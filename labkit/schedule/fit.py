@@ -18,6 +18,7 @@ from ..errors import UsageError
 from ..plain import record
 from .algorithm import ALGORITHMS
 from .cost import Link, predict
+from .given import amount, size_in_bytes
 
 
 @record
@@ -108,8 +109,8 @@ def _system(samples: Sequence[Sample], gamma: bool) -> tuple[NDArray[np.float64]
     columns = 3 if gamma else 2
     rows = []
     for sample in samples:
-        if not sample.time_s > 0:
-            raise UsageError(f"a measured time of {sample.time_s} s", hint="leave out points without a time")
+        amount(sample.time_s, "a measured time of {} s", "leave out points without a time", zero=False)
+        size_in_bytes(sample.num_bytes)
         path = ALGORITHMS[sample.algorithm].critical(sample.world_size, **sample.params)
         parts = (path.messages, float(path.fraction) * sample.num_bytes, float(path.reduced) * sample.num_bytes)
         rows.append(parts[:columns])

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
 from ..plain import record
+from .given import whole
 
 
 @record
@@ -28,11 +28,10 @@ class Layout:
     num_rows: int = 1
 
     def __post_init__(self) -> None:
-        if self.num_elements < 0 or self.num_chunks < 1 or self.num_rows < 1:
-            raise UsageError(
-                f"no layout of {self.num_elements} elements in {self.num_chunks} chunks",
-                hint="sizes start at 0 elements and 1 chunk",
-            )
+        hint = "sizes start at 0 elements and 1 chunk, and are whole numbers"
+        whole(self.num_elements, 0, f"no layout of {{}} elements in {self.num_chunks} chunks", hint)
+        whole(self.num_chunks, 1, f"no layout of {self.num_elements} elements in {{}} chunks", hint)
+        whole(self.num_rows, 1, "no layout of {} rows", hint)
 
     def start(self, chunk: int) -> int:
         """The first element of a chunk; for one past the last chunk, the end of the tensor."""

@@ -21,6 +21,7 @@ from ..errors import UsageError
 from ..plain import record
 from ..registry import unknown
 from .collective import Collective, Ranges, collective
+from .given import whole
 from .layout import Layout
 
 # What a sender sends: what it holds by now, its own original contribution, or what it was handed last.
@@ -111,8 +112,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         check_world_size(self.world_size)
+        whole(self.num_chunks, 1, "no schedule has {} chunks", "num_chunks is a whole number from 1")
         self.promise.check_chunks(self.world_size, self.num_chunks)
-        if not 0 <= self.root < self.world_size:
+        if whole(self.root, 0, "no rank {} to be the root", f"ranks are 0 to {self.world_size - 1}") >= self.world_size:
             raise UsageError(f"no rank {self.root} to be the root", hint=f"ranks are 0 to {self.world_size - 1}")
 
     @property
@@ -126,9 +128,11 @@ class Schedule:
 
     def step(self, index: int) -> Step:
         """Step `index`, counted from 0."""
-        found = next(itertools.islice(self.build(), index, None), None) if index >= 0 else None
+        hint = f"steps are 0 to {self.num_steps - 1}"
+        place = whole(index, 0, f"{self.name} has no step {{}}", hint)
+        found = next(itertools.islice(self.build(), place, None), None)
         if found is None:
-            raise UsageError(f"{self.name} has no step {index}", hint=f"steps are 0 to {self.num_steps - 1}")
+            raise UsageError(f"{self.name} has no step {index}", hint=hint)
         return found
 
     @property
@@ -152,9 +156,9 @@ class Schedule:
         return self.promise.layout(num_elements, self.world_size, self.num_chunks)
 
 
-def check_world_size(world_size: int) -> None:
-    if world_size < 1:
-        raise UsageError(f"no world has {world_size} ranks", hint="world_size starts at 1")
+def check_world_size(world_size: int) -> int:
+    """The number of ranks; UsageError for what is none."""
+    return whole(world_size, 1, "no world has {} ranks", "world_size is a whole number from 1")
 
 
 def from_steps(

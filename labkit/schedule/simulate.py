@@ -65,7 +65,7 @@ def simulate(
     >>> run.outputs[1].tolist(), run.totals.by_rank.sent_messages.tolist(), run.ok
     ([111, 222], [4, 4, 4], True)
     """
-    tensors = [np.asarray(each) for each in inputs]
+    tensors = _tensors(inputs)
     num_elements = check_inputs(schedule, tensors)
     chosen = reduce_op(op)
     dtype = np.result_type(*tensors) if tensors else np.dtype(float)
@@ -79,6 +79,18 @@ def simulate(
             if on_step is not None and simulator.holdings is not None:
                 on_step(index, step, load, simulator.holdings)
         return Run(schedule, simulator.outputs(), simulator.counter.totals(), tuple(simulator.finish()))
+
+
+def _tensors(inputs: Sequence[ArrayLike]) -> list[NDArray[Any]]:
+    """The inputs as arrays of numbers; UsageError for what is none."""
+    try:
+        tensors = [np.asarray(each) for each in inputs]
+    except (TypeError, ValueError):  # no sequence at all, or rows of different lengths
+        raise UsageError("the inputs are no tensors", hint="give one one-dimensional array of numbers per rank") from None
+    for rank, tensor in enumerate(tensors):
+        if tensor.dtype.kind not in "biufc":
+            raise UsageError(f"the tensor of rank {rank} has no numbers in it", hint="give arrays of numbers")
+    return tensors
 
 
 def check_schedule(schedule: Schedule) -> tuple[Problem, ...]:

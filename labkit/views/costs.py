@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import UsageError
 from ..plain import record
 from ..schedule import ALGORITHMS, Link, crossover, predict
+from ..schedule.given import amount, shown
+from ..schedule.model import check_world_size
 from ..schedule.sweeps import crossing_of
 from ..units import format_bytes, format_seconds
 from . import _html as h
@@ -108,14 +110,13 @@ def cost_curves(
     >>> [each.sentence for each in cost_curves(8, link=link, algorithms=["ring", "recursive-doubling"]).crossings]
     ['from 430 KiB on ring is cheaper than recursive-doubling (model)']
     """
+    check_world_size(world_size)
     points = tuple(
         _point(name, size, runs) for name, by_size in (measured or {}).items() for size, runs in sorted(by_size.items())
     )
     names = algorithms if algorithms is not None else [name for name in measured or {} if name in ALGORITHMS]
     sizes = [point.num_bytes for point in points]
-    low, high = span or ((min(sizes), max(sizes)) if sizes else _SPAN)
-    if not 0 < low <= high:
-        raise UsageError(f"no sizes from {low:g} to {high:g} bytes", hint="sizes are above 0, the smaller one first")
+    low, high = _checked(span) if span else (min(sizes), max(sizes)) if sizes else _SPAN
     lines = tuple(_line(name, world_size, link, low, high) for name in names) if link is not None else ()
     if not points and not lines:
         raise UsageError("nothing to draw", hint="give measured times, or a link and algorithms")
@@ -124,10 +125,26 @@ def cost_curves(
     return CostCurves(title or f"time by size on {count(world_size, 'rank')}", world_size, points, lines, crossings)
 
 
+def _checked(span: Any) -> tuple[float, float]:
+    what, hint = f"no sizes from {span!r}", "give the smallest and the largest size in bytes, above 0"
+    if not isinstance(span, Sequence) or isinstance(span, str) or len(span) != 2:
+        raise UsageError(what, hint=hint)
+    low, high = (amount(size, "no sizes from or to {} bytes", hint, zero=False) for size in span)
+    if low > high:
+        raise UsageError(f"no sizes from {low:g} to {high:g} bytes", hint="sizes are above 0, the smaller one first")
+    return low, high
+
+
 def _point(name: str, size: float, runs: float | Sequence[float]) -> CostPoint:
-    times = [float(runs)] if isinstance(runs, (int, float)) else [float(each) for each in runs]
-    if not times or min(times) <= 0 or size <= 0:
-        raise UsageError(f"{name} has no time at {size:g} bytes", hint="give seconds above 0 for sizes above 0")
+    hint = "give seconds above 0 for sizes above 0"
+    amount(size, f"{name} has no time at {{}} bytes", hint, zero=False)
+    missing = f"{name} has no time at {size:g} bytes"
+    given = [runs] if isinstance(runs, (str, bytes)) or not isinstance(runs, Iterable) else list(runs)
+    if not given:
+        raise UsageError(missing, hint=hint)
+    for each in given:
+        amount(each, f"{missing}: {shown(each)}", hint, zero=False)
+    times = [float(each) for each in given]
     return CostPoint(name, float(size), statistics.median(times), min(times), max(times), len(times))
 
 
@@ -143,7 +160,8 @@ def _predicted(lines: Sequence[CostLine], world_size: int, link: Link | None) ->
         return found
     best = [min(lines, key=lambda line: line.seconds[step]).name for step in range(_POINTS)]
     for one, other in itertools.pairwise(best):
-        size = crossover(one, other, world_size, link) if one != other else None
+        alike = ALGORITHMS[one].collective == ALGORITHMS[other].collective  # else neither can stand in for the other
+        size = crossover(one, other, world_size, link) if one != other and alike else None
         if size is not None:
             found.append(CostCrossing(one, other, size, predict(one, world_size, size, link).seconds, "model"))
     return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 from ..errors import UsageError
 from ..plain import record
 from ..schedule import Schedule, traffic
+from ..schedule.given import bytes_an_element, shown
 from ..units import format_bytes
 from . import _html as h
 from ._base import add
@@ -57,21 +59,34 @@ def traffic_matrix(
     [(8, 0, 1), (4, 1, 0)]
     """
     if isinstance(source, Schedule):
+        itemsize = bytes_an_element(itemsize)
         if num_elements is None:
             raise UsageError(f"how large is the tensor of {source.name}?", hint="give num_elements")
+        num_bytes = _rows(traffic(source, num_elements, itemsize))
         size = format_bytes(num_elements * itemsize)
         named = title or f"{source.name}: {source.promise.title} of {size} on {count(source.world_size, 'rank')}"
-        return TrafficMatrix(named, _rows(traffic(source, num_elements, itemsize)), noun)
-    return TrafficMatrix(title or f"traffic of {count(len(source), noun)}", _rows(source), noun)
+        return TrafficMatrix(named, num_bytes, noun)
+    rows = _rows(source)
+    return TrafficMatrix(title or f"traffic of {count(len(rows), noun)}", rows, noun)
 
 
 def _rows(source: Any) -> tuple[tuple[int, ...], ...]:
-    rows = tuple(tuple(int(value) for value in row) for row in source)
-    if not rows or any(len(row) != len(rows) for row in rows):
+    try:
+        given = [list(row) for row in source]
+    except TypeError:
+        given = []
+    if not given or any(len(row) != len(given) for row in given):
         raise UsageError("no square matrix of bytes", hint="give a row for every sender, with a number for every receiver")
-    if min(map(min, rows)) < 0:
+    return tuple(tuple(_whole(value) for value in row) for row in given)
+
+
+def _whole(value: Any) -> int:
+    """A number of bytes; a float counts if it is whole, as a sum may be."""
+    if not isinstance(value, Integral) and not (isinstance(value, Real) and float(value).is_integer()):
+        raise UsageError(f"{shown(value)} is no number of bytes", hint="give whole numbers from 0")
+    if value < 0:
         raise UsageError("bytes below 0", hint="count what is sent")
-    return rows
+    return int(value)
 
 
 def summary(matrix: TrafficMatrix) -> str:

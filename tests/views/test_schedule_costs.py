@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -103,6 +105,11 @@ def test_points_alone_need_no_link() -> None:
     [
         ({}, "nothing to draw"), ({"link": LINK}, "nothing to draw"), ({"measured": {"ring": {1024: []}}}, "no time"),
         ({"measured": {"ring": {1024: [0.0]}}}, "no time"), ({"measured": {"ring": {0: [1.0]}}}, "no time"),
+        ({"measured": {"ring": {1024: [1.0, math.nan]}}}, "no time at 1024 bytes: nan"),
+        ({"measured": {"ring": {1024: math.inf}}}, "no time at 1024 bytes: inf"),
+        ({"measured": {"{ring}": {1024: "1 ms"}}}, "no time at 1024 bytes: '1 ms'"),
+        ({"measured": {"ring": {math.nan: 1.0}}}, "no time at nan bytes"), ({"link": LINK, "span": 5}, "no sizes from 5"),
+        ({"link": LINK, "algorithms": ["ring"], "span": (1, math.inf)}, "no sizes from or to inf bytes"),
         ({"link": LINK, "algorithms": ["ring"], "span": (0, 4)}, "no sizes"), ({"link": LINK, "algorithms": ["rign"]}, "ring"),
     ],
 )  # fmt: skip
@@ -180,10 +187,27 @@ def test_nobody_sends() -> None:
     assert "nobody sends anything" in to_html(traffic_matrix([[0] * 20] * 20))
 
 
-@pytest.mark.parametrize(("rows", "says"), [([], "no square"), ([[1, 2]], "no square"), ([[0, -1], [0, 0]], "below 0")])
-def test_no_matrix(rows: list[list[int]], says: str) -> None:
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([], "no square"), ([[1, 2]], "no square"), ([[0, -1], [0, 0]], "below 0"), ("abc", "no square"), (5, "no square"),
+        ([[0, math.nan], [1, 0]], "nan is no number of bytes"), ([[0, 1.5], [1, 0]], "1.5 is no number of bytes"),
+        ([[0, "1"], [1, 0]], "'1' is no number of bytes"), ([[0, math.inf], [1, 0]], "inf is no number"),
+    ],
+)  # fmt: skip
+def test_no_matrix(rows: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         traffic_matrix(rows)
+
+
+def test_whole_floats_are_numbers_of_bytes() -> None:
+    assert traffic_matrix(np.array([[0.0, 2.0], [1.0, 0.0]])).num_bytes == ((0, 2), (1, 0))
+
+
+def test_algorithms_of_several_collectives_have_lines_and_no_crossing() -> None:
+    curves = cost_curves(8, link=LINK, algorithms=["recursive-doubling", "binomial-broadcast", "ring-all-gather"])
+    assert len(curves.lines) == 3
+    assert curves.crossings == ()
 
 
 def test_a_schedule_needs_a_size() -> None:

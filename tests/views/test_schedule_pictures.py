@@ -8,6 +8,7 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -217,11 +218,28 @@ def test_the_widget_has_both_files_and_the_still_forms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"), [({"step": 7}, "no step 7"), ({"step": -1}, "no step -1"), ({"speed": 3}, "no speed 3")]
-)
-def test_the_stepper_says_what_it_can_do(wrong: dict[str, float], says: str) -> None:
+    ("wrong", "says"),
+    [
+        ({"step": 7}, "no step 7"), ({"step": -1}, "no step -1"), ({"step": 1.5}, "no step 1.5"), ({"step": "1"}, "no step '1'"),
+        ({"speed": 3}, "no speed 3"), ({"speed": "1"}, "no speed '1'"), ({"speed": True}, "no speed True"),
+    ],
+)  # fmt: skip
+def test_the_stepper_says_what_it_can_do(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         stepper(seen("ring", 4), **wrong)
+
+
+@pytest.mark.parametrize("name", ["ring", "pairwise-all-to-all", "chain-broadcast"])
+def test_the_stepper_traces_a_schedule_itself(name: str) -> None:
+    widget = stepper(ALGORITHMS[name].schedule(4))
+    assert set(widget._trace.chunk_elements) == {256}
+    assert widget.picture["title"].startswith(f"{name}: ")
+    widget.close()
+
+
+def test_the_stepper_plays_nothing_else() -> None:
+    with pytest.raises(UsageError, match=r"a str is no trace; give trace\(schedule, num_elements\)"):
+        stepper("ring")
 
 
 def test_too_many_ranks_for_the_stepper() -> None:
