@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import UsageError, WireError
-from ..plain import dumps, loads, record, tidy
+from ..plain import dumps, loads, misfit, record, tidy
 
 T = TypeVar("T")
 
@@ -81,32 +81,40 @@ def save_record(path: str | Path, value: Any, about: str = "", *, backend: str =
     >>> again.timings == found.timings, again.source.about
     (True, 'a ring on two ranks')
     """
-    target, text = Path(path), dumps(marked(value, about, backend=backend)) + "\n"
+    target, text = _named(path), dumps(marked(value, about, backend=backend)) + "\n"
     try:
-        if target.exists():
-            raise UsageError(f"{target} is there already", hint="give another name, or remove it first")
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        there = target.exists()
+        if not there:
+            _write(target, text)
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
         reason = getattr(error, "strerror", error)
         raise UsageError(f"can't write {target}: {reason}", hint="give a folder that exists and is yours") from None
+    if there:
+        raise UsageError(f"{target} is there already", hint="give another name, or remove it first")
     return target
+
+
+def _write(target: Path, text: str) -> None:
+    """Whole or not at all."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def load_record(path: str | Path) -> Any:
     """The record in a file that `save_record` wrote; its `source` says where it comes from, and so does its text."""
-    from . import hosts, nccl_log, records, sweeps  # noqa: F401 - the kinds of records that a file may hold
+    from .flaws import flaw  # and with it the kinds of records that a file may hold
 
+    file = _named(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror}", hint="give a file that save_record wrote") from None
     except ValueError:  # no text, or a name with a NUL
@@ -117,11 +125,17 @@ def load_record(path: str | Path) -> Any:
         raise WireError(f"{path}: {getattr(error, 'what', error)}", hint="the recording is damaged") from None
     if not isinstance(getattr(found, "source", None), Source):
         raise WireError(f"{path} is no recording", hint="give a file that save_record wrote")
-    try:
-        str(found)
-    except Exception:  # noqa: BLE001 - whatever a value of another kind leads to
-        raise WireError(f"{path}: a damaged {type(found).__name__}", hint="the recording is damaged") from None
+    wrong = misfit(found) or flaw(found)
+    if wrong:
+        raise WireError(f"{path}: a damaged {type(found).__name__}: {wrong}", hint="make it again, or take another copy")
     return found
+
+
+def _named(path: Any) -> Path:
+    """The path of a file; UsageError for what names none."""
+    if not isinstance(path, (str, Path)) or not Path(path).name:
+        raise UsageError(f"{path!r} names no file", hint="give a name such as compare.json")
+    return Path(path)
 
 
 def _backend(found: Any) -> str:

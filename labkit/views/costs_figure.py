@@ -79,6 +79,8 @@ def _off(model: float, measured: float) -> str:
     >>> _off(1.5, 1.0), _off(0.1, 1.0), _off(1.004, 1.0)
     ('50 % too much', '10 times too little', 'as measured')
     """
+    if not model:
+        return "too little"
     ratio = model / measured
     if abs(ratio - 1) < 0.01:
         return "as measured"
@@ -102,6 +104,7 @@ def layout(curves: CostCurves) -> dict[str, Any]:
         x for line in curves.lines for x in (line.num_bytes[0], line.num_bytes[-1])
     ]
     ys = [y for point in curves.points for y in (point.low_s, point.high_s)] + [y for line in curves.lines for y in line.seconds]
+    ys = [y for y in ys if y > 0] or [1e-6]  # a model may cost nothing, which has no place on a logarithmic axis
     axis = {"type": "log", "gridcolor": _GRID, "showline": True, "linecolor": _GRID, "zeroline": False, "ticks": "outside"}
     sizes, times = byte_ticks(min(xs), max(xs)), time_ticks(min(ys), max(ys))
     head = textwrap.wrap(curves.title, _WIDE)

@@ -82,7 +82,8 @@ def _rows(source: Any) -> tuple[tuple[int, ...], ...]:
 
 def _whole(value: Any) -> int:
     """A number of bytes; a float counts if it is whole, as a sum may be."""
-    if not isinstance(value, Integral) and not (isinstance(value, Real) and float(value).is_integer()):
+    number = isinstance(value, Integral) or (isinstance(value, Real) and float(value).is_integer())
+    if not number:
         raise UsageError(f"{shown(value)} is no number of bytes", hint="give whole numbers from 0")
     if value < 0:
         raise UsageError("bytes below 0", hint="count what is sent")

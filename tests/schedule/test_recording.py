@@ -79,7 +79,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> Non
     save_record(path, COMPARISON)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     before = path.read_text()
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match=r"kept\.json is there already; give another name, or remove it first$"):
         save_record(path, COMPARISON)
     assert path.read_text() == before
     with pytest.raises(UsageError, match="can't write"):
@@ -87,6 +87,10 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> Non
     for name in ("a" * 300, "a\0b"):
         with pytest.raises(UsageError, match="can't write"):
             save_record(tmp_path / name, COMPARISON)
+    for nameless in ("", ".", "/", 5):
+        for call in (lambda name: save_record(name, COMPARISON), load_record):
+            with pytest.raises(UsageError, match=f"^{nameless!r} names no file; give a name such as compare.json$"):
+                call(nameless)
 
 
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
