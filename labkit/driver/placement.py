@@ -108,24 +108,34 @@ def _lives(pid: int) -> bool:
 
 
 def _lasting() -> tuple[int, tuple[int, ...], int, Shape]:
-    """Bridge, hosts, relay (0: none) and shape of the newest `labkit hosts up` of this user."""
-    found: dict[int, dict[int, int]] = {}
-    shapes: dict[int, tuple[float, Shape]] = {}
+    """Bridge, hosts, relay (0: none) and shape of the newest `labkit hosts up` of this user.
+
+    Of several, always the one whose bridge was started last, however the machine lists their processes: what was made last
+    is what is meant. Of two that were started in the same moment it is the one with the higher process number. One without
+    its bridge, or with fewer than two hosts, is going, and is passed over.
+    """
+    makers: dict[int, dict[int, int]] = {}  # the processes of each, by number: the bridge, the hosts, then the relay
+    bridges: dict[int, tuple[float, int, Shape]] = {}
     relays: dict[int, int] = {}
     for process in psutil.process_iter():
         try:
             if process.uids().real != os.getuid() or MARK not in (env := process.environ()):
                 continue
             mark = json.loads(env[MARK])
-            if mark["lasting"] and mark["kind"] == "relay":
+            if not mark["lasting"]:
+                continue
+            if mark["kind"] == "relay":
                 relays[mark["maker"]] = process.pid
-            elif mark["lasting"]:
-                found.setdefault(mark["maker"], {})[mark["number"]] = process.pid
-                shapes[mark["maker"]] = (process.create_time(), Shape(mark["rate"], mark["delay"]))
+                continue
+            makers.setdefault(mark["maker"], {})[mark["number"]] = process.pid
+            if mark["kind"] == "bridge":
+                shape = Shape(mark["rate"], mark["delay"])
+                bridges[mark["maker"]] = (process.create_time(), process.pid, shape)
         except (psutil.Error, ValueError, KeyError, TypeError):
             continue
-    if not found:
+    whole = [maker for maker in bridges if len(makers[maker]) > 2]
+    if not whole:
         raise LabkitError("no hosts are up", hint="`labkit hosts up` in a terminal makes some; hosts=2 (--hosts 2) makes its own")
-    newest = max(found, key=lambda maker: shapes[maker][0])
-    members = [found[newest][number] for number in sorted(found[newest])]
-    return members[0], tuple(members[1:]), relays.get(newest, 0), shapes[newest][1]
+    newest = max(whole, key=lambda maker: bridges[maker][:2])
+    bridge, *hosts = (pid for _, pid in sorted(makers[newest].items()))
+    return bridge, tuple(hosts), relays.get(newest, 0), bridges[newest][2]

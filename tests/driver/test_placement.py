@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
 from typing import Any
 
 import psutil
@@ -47,6 +50,56 @@ def test_an_unknown_order_and_no_hosts_at_all(monkeypatch: pytest.MonkeyPatch) -
     assert ground(4, 0, Shape(), "block") is None
     with pytest.raises(LabkitError, match="no hosts are up"):
         ground(4, "up", Shape(), "block")
+
+
+class Held:
+    """A process that holds a bridge or a host, as psutil shows it."""
+
+    def __init__(self, pid: int, started_s: float, maker: int, number: int, rate: str, kind: str = "") -> None:
+        self.pid, self._started_s = pid, started_s
+        kind = kind or ("host" if number else "bridge")
+        self._mark = {"maker": maker, "number": number, "kind": kind, "lasting": True, "rate": rate, "delay": ""}
+
+    def uids(self) -> Any:
+        return type("Uids", (), {"real": os.getuid()})
+
+    def environ(self) -> dict[str, str]:
+        return {spaces.MARK: json.dumps(self._mark)}
+
+    def create_time(self) -> float:
+        return self._started_s
+
+
+# two `labkit hosts up` at once: the processes of both start in turn
+OLD = [Held(10 + number, 5.0 + number, 1, number, "1gbit") for number in range(3)]
+NEW = [Held(20 + number, 5.5 + number, 2, number, "200mbit") for number in range(3)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_of_two_hosts_up_the_newest_is_taken_however_processes_are_listed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [*OLD, *NEW, Held(30, 9.0, 1, 3, "1gbit", "relay")]
+    random.Random(seed).shuffle(listed)
+    monkeypatch.setattr(psutil, "process_iter", lambda: iter(listed))
+    found = ground(4, "up", Shape(), "block")
+    assert found is not None
+    assert (found.switch, found.pids, found.relay, found.shape.rate) == (20, (21, 22), 0, "200mbit")
+
+
+@pytest.mark.parametrize("left", [NEW[1:], NEW[:2]], ids=["no bridge", "one host"])
+def test_hosts_that_are_going_are_passed_over(left: list[Held], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "process_iter", lambda: iter([*left, *OLD]))
+    found = ground(4, "up", Shape(), "block")
+    assert found is not None
+    assert found.switch == 10
+
+
+def test_of_two_hosts_up_of_one_moment_it_is_always_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    twins = [Held(40 + number, 5.0, 4, number, "1gbit") for number in range(3)]
+    for listed in ([*OLD, *twins], [*twins, *OLD]):
+        monkeypatch.setattr(psutil, "process_iter", lambda listed=listed: iter(listed))
+        found = ground(4, "up", Shape(), "block")
+        assert found is not None
+        assert found.switch == 40
 
 
 def test_where_hosts_are_not_allowed_one_line_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
