@@ -10,9 +10,12 @@ import dataclasses
 from typing import Any
 
 from .plain import KIND, dumps, from_plain, int_keys, loads, record, to_plain
+from .recovered import RecoveryReport
 from .tensors import TensorSample, TensorTable
 
-__all__ = ["KIND", "TensorSample", "TensorTable", "dumps", "from_plain", "int_keys", "loads", "record", "to_plain"]
+__all__ = [
+    "KIND", "RecoveryReport", "TensorSample", "TensorTable", "dumps", "from_plain", "int_keys", "loads", "record", "to_plain",
+]  # fmt: skip
 
 
 @record
@@ -274,25 +277,6 @@ class Outcome:
     @property
     def ok(self) -> bool:
         return self.status == "ok"
-
-
-@record
-class RecoveryReport:
-    """What recovery did, and what was kept and lost.
-
-    `rung`: "none" (was healthy), "soft" (every process and variable kept), "ranks" (some replaced),
-    "world" (all replaced) or "cluster" (engines, controller and fork server started anew).
-    """
-
-    rung: str
-    generation: int
-    freed: tuple[int, ...] = ()
-    replaced: tuple[int, ...] = ()
-    kept: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    lost: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    steps: tuple[str, ...] = ()
-    check: str = ""
-    elapsed_s: float = 0.0
 
 
 @record

@@ -15,7 +15,7 @@ import pytest
 
 LABKIT = Path(__file__).resolve().parent.parent / "labkit"
 
-LEAVES = {"errors", "registry", "units", "plain", "tensors", "wire", "ring", "launching"}
+LEAVES = {"errors", "phrases", "registry", "units", "plain", "recovered", "tensors", "wire", "ring", "launching"}
 PURE = LEAVES | {"diagnosis", "recovery", "numerics", "labrecord", "schedule", "timeline"}
 SPECS = PURE | {"faults", "exercises"}
 WIDGETS = {"ipywidgets", "anywidget", "plotly", "traitlets"}

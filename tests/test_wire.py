@@ -18,7 +18,9 @@ from labkit import wire
 from labkit.errors import LabkitError, WireError
 from labkit.wire import Call, CallSite, Evidence, Frame, RankView, TensorSample, TensorTable
 
-KINDS = sorted((kind for kind in plain_form._KINDS.values() if kind.__module__ == "labkit.wire"), key=lambda kind: kind.__name__)
+KINDS = sorted(
+    (kind for kind in plain_form._KINDS.values() if vars(wire).get(kind.__name__) is kind), key=lambda kind: kind.__name__
+)
 
 texts = st.text(max_size=12)
 keys = texts.filter(lambda text: text != wire.KIND)

@@ -64,6 +64,11 @@ class Trace:
             found.update({(each.rank, each.chunk): each.ranks for each in frame.changes})
         return found
 
+    def __str__(self) -> str:
+        from .trace_text import text
+
+        return text(self)
+
 
 def trace(schedule: Schedule, num_elements: int, itemsize: int = 4) -> Trace:
     """The frames of a schedule.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ..recovered import in_a_sentence
 from ..wire import CellResult
 from ._base import add
 from ._output import outcomes_html, outcomes_text
 from ._text import sentence
-from .recovery_report import in_a_sentence, recovery_block
+from .recovery_report import recovery_block
 from .verdict import verdict_block
 
 

@@ -18,7 +18,7 @@ from ..units import format_bytes, format_seconds
 from . import _html as h
 from ._base import add
 from ._plotly import MIME
-from ._text import columns, count
+from ._text import bands, count, wrapped
 from .costs_figure import byte_ticks, layout, traces
 
 Runs = Mapping[str, Mapping[float, float | Sequence[float]]]
@@ -90,6 +90,9 @@ class CostCurves:
 
     def measured(self, name: str, num_bytes: float) -> CostPoint | None:
         return next((each for each in self.points if (each.name, each.num_bytes) == (name, num_bytes)), None)
+
+    def __str__(self) -> str:
+        return text(self)
 
 
 def cost_curves(
@@ -251,9 +254,11 @@ def _left(curves: CostCurves) -> str:
 
 def text(curves: CostCurves) -> str:
     head, rows = _cells(curves, narrow=len(curves.names) > 2)
-    table = columns([head, *rows], right=range(1, len(head)))
+    models = [i for i, name in enumerate(head) if i > 1 and name == f"{head[i - 1]}, model"]
+    table = bands([head, *rows], right=range(1, len(head)), joined=models)
     said = [each.sentence for each in curves.crossings] or ["no algorithm overtakes another"] * (len(curves.names) > 1)
-    return "\n".join([curves.title, *filter(None, [curves.note]), table, *filter(None, [_left(curves)]), *said])
+    head_lines = [wrapped(curves.title), *filter(None, [wrapped(curves.note)])]
+    return "\n".join([*head_lines, table, *filter(None, [_left(curves)]), *map(wrapped, said)])
 
 
 def html(curves: CostCurves) -> str:

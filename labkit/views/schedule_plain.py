@@ -10,6 +10,9 @@ from typing import Any
 from ..errors import join_ranks
 from ..schedule import COLLECTIVES, Trace, Transfer
 from ..schedule.trace import StepFrame
+from ..schedule.trace_text import chunk_range
+from ..schedule.trace_text import summary as summary  # noqa: PLC0414 - words of the picture too
+from ..schedule.trace_text import title as title  # noqa: PLC0414
 from ..units import format_bytes
 from ._text import count
 from .schedule_colors import palette
@@ -18,11 +21,6 @@ from .schedule_geometry import Scene
 LEGEND = (("add", "+ adds to what is there"), ("copy", "= copies over it"))
 EDGES = "thick edge: just arrived, dashed: sent on"
 _MANY_LABELS = 24  # arrows; more would hide one another's labels
-
-
-def title(trace: Trace) -> str:
-    """For instance "ring: all-reduce on 4 ranks, 6 steps"."""
-    return f"{trace.name}: {trace.title} on {count(trace.world_size, 'rank')}, {count(len(trace.frames), 'step')}"
 
 
 def said(trace: Trace, position: int) -> str:
@@ -35,10 +33,6 @@ def said(trace: Trace, position: int) -> str:
 
 def reduces(trace: Trace) -> bool:
     return COLLECTIVES[trace.collective].reduces
-
-
-def chunk_range(low: int, high: int) -> str:
-    return str(low) if high == low + 1 else f"{low}-{high - 1}"
 
 
 def chunk_name(trace: Trace, chunk: int) -> str:
@@ -98,18 +92,6 @@ def counters(trace: Trace, position: int) -> list[tuple[str, str]]:
     frame = trace.frames[position - 1]
     both = zip(frame.sent_bytes, frame.sent_messages, strict=True)
     return [(f"{format_bytes(sent)} sent", count(messages, "message")) for sent, messages in both]
-
-
-def summary(trace: Trace, position: int) -> str:
-    """The counters of all ranks in one line."""
-    frame = trace.frames[position - 1] if position else None
-    sent = frame.sent_bytes if frame else (0,) * trace.world_size
-    messages = frame.sent_messages if frame else (0,) * trace.world_size
-    low, high = format_bytes(min(sent)), format_bytes(max(sent))
-    volume = low if low == high else f"{low} to {high}"
-    many = count(max(messages), "message")
-    many = many if min(messages) == max(messages) else f"{min(messages)} to {many}"
-    return f"each rank has sent {volume} in {many}; together {format_bytes(sum(sent))} in {count(sum(messages), 'message')}"
 
 
 def cell_text(trace: Trace, ranks: Sequence[int]) -> str:

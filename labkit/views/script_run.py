@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..tensors.differences import number
 from ..units import format_seconds
 from . import _html as h
 from ._base import add
-from ._grid import number
 from ._text import cap, clean, columns
 
 _ELEMENTS = 8

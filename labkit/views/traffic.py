@@ -12,7 +12,7 @@ from ..schedule.given import bytes_an_element, shown
 from ..units import format_bytes
 from . import _html as h
 from ._base import add
-from ._text import columns, count
+from ._text import bands, count, wrapped
 from .schedule_colors import fill, ink
 
 _NUMBERS = 16  # ranks whose numbers fit into the table; above that the colours alone
@@ -48,6 +48,9 @@ class TrafficMatrix:
         """Bytes, sender and receiver of everyone who sends, the most first."""
         found = [(num, src, dst) for src, row in enumerate(self.num_bytes) for dst, num in enumerate(row) if num]
         return sorted(found, key=lambda each: (-each[0], each[1:]))
+
+    def __str__(self) -> str:
+        return text(self)
 
 
 def traffic_matrix(
@@ -105,7 +108,7 @@ def summary(matrix: TrafficMatrix) -> str:
 
 
 def text(matrix: TrafficMatrix) -> str:
-    lines = [matrix.title, summary(matrix)]
+    lines = [wrapped(matrix.title), wrapped(summary(matrix))]
     if matrix.size <= _TEXT:
         head = ["from \\ to", *(str(rank) for rank in range(matrix.size)), "sends"]
         rows = [
@@ -113,7 +116,7 @@ def text(matrix: TrafficMatrix) -> str:
             for src, row in enumerate(matrix.num_bytes)
         ]
         last = ["gets", *(format_bytes(num) for num in matrix.received), format_bytes(sum(matrix.sent))]
-        return "\n".join([*lines, columns([head, *rows, last], right=range(1, len(head)))])
+        return "\n".join([*lines, bands([head, *rows, last], right=range(1, len(head)))])
     lines += [f"{matrix.noun} {src} to {matrix.noun} {dst}: {format_bytes(num)}" for num, src, dst in matrix.pairs[:_TEXT]]
     more = len(matrix.pairs) - _TEXT
     return "\n".join([*lines, *([f"... {count(more, 'more pair')}"] if more > 0 else [])])

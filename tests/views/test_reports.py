@@ -10,8 +10,8 @@ import pytest
 
 from labkit import wire
 from labkit.errors import UnknownName
+from labkit.recovered import about
 from labkit.views import VIEWS, to_html, to_text
-from labkit.views.recovery_report import about
 from labkit.wire import Diagnosis, OpResult, Outcome, RecoveryReport
 
 VERDICT = (
@@ -38,6 +38,18 @@ def test_every_kind_has_a_view() -> None:
     }
     assert kinds <= set(VIEWS)
     assert all(VIEWS[kind].place == (getattr(wire, kind).__module__, kind) for kind in kinds)
+
+
+def test_a_plain_print_is_the_text(samples: Any) -> None:
+    for record in (samples.recovery(), samples.recovery("ranks"), samples.table([[1.0, 2.0], [1.0, 3.0]])):
+        assert str(record) == to_text(record)
+
+
+def test_a_table_of_long_numbers_fits_a_terminal(samples: Any) -> None:
+    rows = [[(-1) ** rank * 10.0 ** -(i % 9) / 3 for i in range(40)] for rank in range(3)]
+    lines = str(samples.table(rows, before=rows)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("rank 2") for line in lines) == 4
 
 
 def test_what_is_no_record_is_refused() -> None:

@@ -73,8 +73,9 @@ def test_the_title_is_as_wide_as_a_narrow_notebook() -> None:
 def test_text_has_a_row_per_size_and_the_crossings() -> None:
     lines = to_text(both()).splitlines()
     assert lines[0] == "time by size on 4 ranks"
-    assert len(lines) == 2 + len(SIZES) + 2
-    assert lines[2].startswith("1 KiB       302 µs (271 µs to 422 µs)")
+    assert len(lines) == 1 + 2 * (1 + len(SIZES)) + 1 + 2
+    assert lines[2] == "1 KiB       302 µs (271 µs to 422 µs)       302 µs"
+    assert lines[4 + len(SIZES)] == "1 KiB        102 µs (92 µs to 143 µs)                     102 µs"
     assert lines[-2] == "from 391 KiB on ring is cheaper than recursive-doubling (model)"
     assert lines[-1].endswith("(measured)")
 
@@ -167,6 +168,27 @@ def test_traffic_is_the_schedules() -> None:
     assert lines[3].split() == ["rank", "0", ".", "6", "MiB", ".", ".", "6", "MiB"]
 
 
+@pytest.mark.parametrize("size", [2, 8, 12, 13, 64])
+def test_a_plain_print_is_the_text_and_fits_a_terminal(size: int) -> None:
+    records = [
+        traffic_matrix(ALGORITHMS["double-tree"].schedule(size), 12_345_678),
+        cost_curves(size, measured("ring", "recursive-doubling", "halving-doubling"), LINK),
+        both(),
+    ]
+    for record in records:
+        assert str(record) == to_text(record)
+        assert max(map(len, str(record).splitlines())) <= 80
+
+
+def test_a_wide_matrix_is_folded_and_every_row_of_it_says_whose_it_is() -> None:
+    lines = str(traffic_matrix([[1023] * 12] * 12)).splitlines()
+    first, second = (i for i, line in enumerate(lines) if line.startswith("from"))
+    assert [line.split()[:2] for line in lines[first + 1 : first + 13]] == [["rank", str(rank)] for rank in range(12)]
+    assert lines[second - 1] == ""
+    assert lines[second].split()[-1] == "sends"
+    assert len(lines[first].split()[3:] + lines[second].split()[3:]) == 13
+
+
 def test_traffic_html_has_every_number_and_the_ink_to_read_it() -> None:
     drawn = to_html(traffic_matrix([[0, 1024], [4096, 0]], title="<b>"))
     assert "<b> " not in drawn
@@ -177,7 +199,7 @@ def test_traffic_html_has_every_number_and_the_ink_to_read_it() -> None:
 def test_a_large_world_is_drawn_as_squares_and_a_larger_one_is_told() -> None:
     wide = traffic_matrix(ALGORITHMS["double-tree"].schedule(64), 1 << 16)
     assert to_html(wide).count("<title>") == len(wide.pairs)
-    assert len(to_text(wide).splitlines()) == 15
+    assert len(to_text(wide).splitlines()) == 16
     huge = traffic_matrix(np.ones((130, 130), dtype=int).tolist())
     assert "<svg" not in to_html(huge)
 

@@ -50,10 +50,24 @@ def test_text_is_the_schedules_text_with_a_headline_and_a_sum() -> None:
 
 def test_a_long_schedule_stays_readable_as_text() -> None:
     lines = to_text(seen("ring", 64)).splitlines()
-    assert len(lines) == 27
-    assert max(map(len, lines)) < 230
-    assert lines[-2] == "... 102 more steps"
+    assert len(lines) == 28
+    assert max(map(len, lines)) <= 80
+    assert lines[25] == "... 102 more steps"
     assert lines[1].endswith("... 64 transfers")
+
+
+@pytest.mark.parametrize("ranks", [8, 16, 100])
+@pytest.mark.parametrize("name", ["ring", "pairwise-all-to-all", "double-tree"])
+def test_a_plain_print_is_the_text_and_fits_a_terminal(name: str, ranks: int) -> None:
+    record = trace(ALGORITHMS[name].schedule(ranks), 12_345)
+    assert str(record) == to_text(record)
+    assert max(map(len, str(record).splitlines())) <= 80
+
+
+def test_sixteen_ranks_are_folded_and_nothing_is_cut() -> None:
+    text = str(seen("ring", 16))
+    assert "transfers" not in text
+    assert "15>0+14" in text.splitlines()[2]
 
 
 def test_what_is_wrong_is_said() -> None:

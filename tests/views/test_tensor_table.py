@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labkit.tensors.differences import differences, number, pick, written
 from labkit.views import to_html, to_text
-from labkit.views._grid import differences, number, pick, written
 from labkit.wire import TensorTable
 
 NAN = float("nan")

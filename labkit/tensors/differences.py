@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import join_ranks
-from ..wire import TensorSample, TensorTable
-from ._text import fold
+from ..phrases import fold
+from . import TensorSample, TensorTable
 
 _DIGITS = (4, 6, 9, 17)
 _PLACES = 8  # elements named in one line

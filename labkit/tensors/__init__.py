@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .plain import record
+from ..plain import record
 
 
 @record
@@ -52,3 +52,8 @@ class TensorTable:
     def identical(self) -> bool:
         """Bitwise the same on every rank that has it (identical is not yet correct)."""
         return len({(s.digest, s.shape, s.dtype) for s in self.samples}) <= 1
+
+    def __str__(self) -> str:
+        from .text import text
+
+        return text(self)
