@@ -105,8 +105,9 @@ def _nccl(found: NcclLog) -> str:
         *(each.ranks for each in found.rings), *found.hosts, *((each.rank, *each.children) for each in found.trees),
         *((each.source, each.target) for each in found.links),
     )  # fmt: skip
-    if any(not 0 <= rank < max(found.world_size, 1) for rank in ranks):
-        return f"it names a rank that a world of {found.world_size} has not"
+    end = found.world_size or _RANKS  # a log may show connections and not tell the size
+    if any(not 0 <= rank < end for rank in ranks):
+        return f"it names a rank that a world of {found.world_size or 'any size'} has not"
     return "" if all(found.hosts) else "a host has no rank"
 
 

@@ -17,8 +17,8 @@ import pytest
 from labkit.errors import WireError
 from labkit.plain import dumps, from_plain, misfit
 from labkit.schedule import ALGORITHMS, Link, count
-from labkit.schedule.nccl_log import RECORDINGS, recorded
-from labkit.schedule.recording import load_record, marked
+from labkit.schedule.nccl_log import RECORDINGS, NcclLink, NcclLog, recorded
+from labkit.schedule.recording import Source, load_record, marked, save_record
 from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Timing
 from labkit.schedule.sweeps import Crossing, Point, Sweep
 from labkit.views import to_html, to_rich, to_text
@@ -150,3 +150,8 @@ def test_the_line_says_where_the_damage_is(name: str, change: dict[str, Any], sa
     path.write_text(json.dumps({**BASES[name], **change}))
     with pytest.raises(WireError, match=says):
         load_record(path)
+
+
+def test_a_log_that_tells_no_size_comes_back(tmp_path: Path) -> None:
+    log = NcclLog(links=(NcclLink(1, 6, 5, "P2P/IPC/read"),), source=Source("2026-01-31 12:00 UTC"))
+    assert load_record(save_record(tmp_path / "log.json", log)) == log
