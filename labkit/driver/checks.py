@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import DeadlineExceeded, RankDead, RankRaised, UsageError, join_ranks
+from ..errors import DeadlineExceeded, RankDead, RankRaised, UsageError, join_ranks, shown
 from ..units import is_number, is_whole
 from ..wire import Outcome
 
@@ -13,11 +13,14 @@ def targets_of(ranks: Sequence[int] | int | None, world_size: int) -> tuple[int,
     """The ranks that a request names, in order; UsageError for one that the world does not have."""
     if ranks is None:
         return tuple(range(world_size))
-    chosen = (ranks,) if isinstance(ranks, int) else tuple(ranks)
+    try:
+        chosen = (ranks,) if isinstance(ranks, int) else tuple(ranks)
+    except TypeError:
+        raise UsageError(f"{shown(ranks)} are no ranks", hint="give numbers, for example ranks=[0, 2]") from None
     wrong = [rank for rank in chosen if not is_whole(rank) or not 0 <= rank < world_size]
     if wrong or not chosen:
         there = "rank 0" if world_size == 1 else f"ranks 0-{world_size - 1}"
-        what = f"no rank {wrong[0]}" if wrong else "no rank was named"
+        what = f"no rank {shown(wrong[0])}" if wrong else "no rank was named"
         raise UsageError(what, hint=f"this world has {there}", ranks=tuple(wrong))
     return tuple(sorted(set(chosen)))
 
@@ -25,7 +28,7 @@ def targets_of(ranks: Sequence[int] | int | None, world_size: int) -> tuple[int,
 def check_deadline(seconds: float) -> float:
     """A deadline that can be one; UsageError else."""
     if not is_number(seconds) or not 0 < seconds <= 86400:
-        raise UsageError(f"a deadline of {seconds!r} makes no sense", hint="give seconds, for example deadline_s=10")
+        raise UsageError(f"a deadline of {shown(seconds)} makes no sense", hint="give seconds, for example deadline_s=10")
     return float(seconds)
 
 

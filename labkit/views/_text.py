@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from ..errors import join_ranks
+from ..errors import count, join_ranks
+
+__all__ = ["INDENT", "LIMIT", "cap", "clean", "columns", "count", "fold", "indent", "label", "one_line", "sentence"]
 
 LIMIT = 20_000  # characters of one rank's output; more makes a notebook slow to open
 INDENT = "  "
@@ -73,14 +75,6 @@ def cap(text: str, already_cut: int = 0, limit: int = LIMIT, rest: str = "") -> 
     """
     more = max(len(text) - limit, 0) + already_cut
     return f"{text[:limit]}\n... {count(more, 'more character')}{rest}" if more else text
-
-
-def count(number: int, noun: str) -> str:
-    """
-    >>> count(1, "call"), count(1200, "call")
-    ('1 call', '1,200 calls')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def one_line(text: str, limit: int = 200) -> str:
