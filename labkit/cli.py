@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from . import bench
-from .errors import LabkitError, UsageError, count
+from .errors import LabkitError, UsageError, count, shown
 from .hosts import command as hosts_command
 
 if TYPE_CHECKING:
@@ -137,8 +137,8 @@ def _check_command(arguments: Sequence[str]) -> None:
 
 
 def _number_of_ranks(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1024):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks from 1 to 1024")
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and 1 <= int(text) <= 1024):
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a number of ranks from 1 to 1024")
     return int(text)
 
 

@@ -92,6 +92,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, started: list[int], c
         (["--members", "0,0"], "rank 0 is named twice; name each rank once"),
         (["--members", "0,7"], "no rank 7; this world has ranks 0-3"),
         (["--members", MANY], "are no ranks"),
+        (["--ranks", MANY], "is not a number of ranks from 1 to 1024"),
         (["--rounds", "0"], "0 rounds make no sense"),
         (["--warmups", "-1"], "-1 rounds make no sense"),
         (["--dtype", "float33"], "no dtype 'float33'"),
