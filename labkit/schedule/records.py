@@ -10,6 +10,7 @@ from ..units import format_bytes, format_seconds
 from ..wire import Diagnosis
 from .recording import Source, told
 
+FAR_OFF = 1e300  # NaN or infinity where the library has a number, or the other way round; JSON has neither
 NOTEWORTHY = 0.05  # of a rank's time: an earlier start than this is said, since the rank's steps have that wait in them
 # What can be reduced on live ranks, with bytes an element.
 ITEM_BYTES = {
@@ -121,9 +122,18 @@ def _rank_line(each: RankRun) -> str:
     steps = f"; steps {', '.join(format_seconds(seconds) for seconds in each.step_s[:16])}" if any(each.step_s) else ""
     more = ", ..." if len(each.step_s) > 16 else ""
     more += f" (began {format_seconds(each.early_s)} early)" if steps and each.early_s > NOTEWORTHY * each.seconds else ""
-    wrong = "" if each.agrees else f"; differs by {each.worst:.1e}"
+    wrong = "" if each.agrees else f"; {far_off(each.worst)}"
     sent = f"sent {each.sent_messages} messages, {format_bytes(each.sent_bytes)}"
     return f"rank {each.rank}: {sent}{steps}{more}{wrong}"
+
+
+def far_off(worst: float) -> str:
+    """How far a result is from the library's.
+
+    >>> far_off(0.25)
+    'off by up to 0.25 times the largest value'
+    """
+    return f"off by up to {worst:.2g} times the largest value" if worst < FAR_OFF else "NaN or infinity in other places"
 
 
 class Rounds:
