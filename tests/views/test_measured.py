@@ -118,8 +118,8 @@ def test_a_crossing_draws_both_curves_and_its_own_two_places() -> None:
     made = to_rich(crossing)[MIME]
     go.Figure(data=made["data"], layout=made["layout"])
     title = made["layout"]["title"]["text"]
-    assert "from 391 KiB on ring is the cheapest (model)" in title
-    assert "from 371 KiB on ring is the cheapest (measured)" in title
+    assert "from 391 KiB on ring is cheaper (model)" in title
+    assert "from 371 KiB on ring is cheaper (measured)" in title
     assert len([each for each in made["data"] if each["name"].startswith("crossover")]) == 2
     assert "from 371 KiB on ring is cheaper than recursive-doubling (measured)" in body(crossing)
 
