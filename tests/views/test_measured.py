@@ -95,7 +95,11 @@ def test_a_comparison_has_a_bar_for_each_and_no_speed_for_the_library() -> None:
     drawn = body(compared(1 << 20))
     assert drawn.count("<svg") == 3
     assert "<title>ring: 1.87 ms, from 1.69 ms to 2.25 ms</title>" in drawn
-    assert drawn.endswith("the slowest.</p></section></div>")
+    said = "The speed is the median of each round's ratio, not the ratio of the medians."
+    assert words(compared(1 << 20)).replace("&#x27;", "'").split("slowest. ")[1].strip() == said
+    assert to_text(compared(1 << 20)).splitlines()[-1] == said
+    once = dataclasses.replace(compared(1 << 20), timings=(Timing("ring", (1e-3,)), Timing("library", (2e-3,))))
+    assert "ratio" not in words(once) + to_text(once), "one round's ratio is the ratio of the medians"
     assert "<td>1 ms to 3 ms</td><td></td>" in drawn
 
 
