@@ -201,6 +201,9 @@ def test_a_table_that_lies_has_its_letter_and_every_number(name: str) -> None:
     table = TABLES[name]
     assert body(table).count("<tr>") == 1 + len(table.lines)
     assert f">{name}: " in body(table)
+    for speed in ("algbw, GB/s", "busbw, GB/s"):
+        assert speed in to_text(table)
+        assert f">{speed}<" in body(table)
     assert to_text(table) == repr(table)
     for *_, busbw in table.lines:
         assert f"{busbw:.3f}" in body(table)
