@@ -27,8 +27,8 @@ class Liar:
 
     def __repr__(self) -> str:
         head = f"# {self.title}\n# {self.facts}\n"
-        names = f"#{'size (B)':>11} {'count':>10} {'type':>8} {'time (us)':>10} {'algbw':>8} {'busbw':>8}\n"
-        rows = (f"{a:>12} {b:>10} {'float':>8} {t * 1e6:>10.1f} {c:>8.3f} {d:>8.3f}" for a, b, t, c, d in self.lines)
+        names = f"#{'size (B)':>11} {'count':>10} {'type':>8} {'time (us)':>10} {'algbw, GB/s':>12} {'busbw, GB/s':>12}\n"
+        rows = (f"{a:>12} {b:>10} {'float':>8} {t * 1e6:>10.1f} {c:>12.3f} {d:>12.3f}" for a, b, t, c, d in self.lines)
         return head + names + "\n".join(rows)
 
 

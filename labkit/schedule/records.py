@@ -189,6 +189,13 @@ class Comparison:
         pairs = zip(self.library.times_s, found.times_s, strict=True)
         return statistics.median(theirs / ours for theirs, ours in pairs)
 
+    @property
+    def ratios(self) -> str:
+        """What is to be known of the speeds, where it makes a difference."""
+        if len(self.library.times_s) < 2:
+            return ""
+        return "The speed is the median of each round's ratio, not the ratio of the medians."
+
     def __str__(self) -> str:
         width = max(len(each.name) for each in self.timings)
         lines = [
@@ -199,4 +206,5 @@ class Comparison:
             spread = f"{format_seconds(each.low_s)} to {format_seconds(each.high_s)}"
             part = f"{self.speed(each.name):.2f} of the library's speed" if each is not self.library else ""
             lines.append(f"{each.name:<{width}}  {format_seconds(each.median_s):>8}  ({spread})  {part}".rstrip())
+        lines += [self.ratios] if self.ratios else []
         return told("\n".join(lines), self.source)
