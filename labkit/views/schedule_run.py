@@ -47,7 +47,7 @@ def _table(run: ScheduleRun) -> str:
         times = [_seconds(seconds) for seconds in each.step_s[:steps]] if run.traced else [format_seconds(each.seconds)]
         sent = f"{count(each.sent_messages, 'message')}, {format_bytes(each.sent_bytes)}"
         rows.append([f"rank {each.rank}", sent, *([_seconds(each.early_s)] if early else []), *times])
-    note = "Early: so long before the last rank a rank began. The wait is in its steps, and not in the run's time."
+    note = "Early: how long before the last rank this one began. That wait is in its steps, not in the run's time."
     return h.table(["", "sent", *names], rows) + (h.para(note) if early else "")
 
 

@@ -72,7 +72,7 @@ def test_a_rank_that_began_early_says_so_since_its_steps_have_the_wait_in_them()
     drawn = body(early)
     assert "<th>early</th>" in drawn.replace(' scope="col"', "")
     assert "500 µs" in drawn
-    assert "Early: so long before the last rank a rank began" in drawn
+    assert "Early: how long before the last rank this one began" in drawn
     assert "early" not in body(dataclasses.replace(early, traced=False)).lower()
 
 
