@@ -18,8 +18,10 @@ from . import cells
 from .arguments import LIBRARY, check_op, check_rounds, check_size, compared, labels, schedule_of
 from .armed import Armed, refuse_armed
 from .checks import check_deadline, raise_first
+from .variables import check_name
 
 if TYPE_CHECKING:
+    from .transport import Pending
     from .world import World
 
 LATE_S = 0.5  # a run that took no longer has nobody who came late
@@ -50,6 +52,8 @@ def run_schedule(
     """
     schedule = schedule_of(world, algorithm, params)
     name = check_op(op, dtype)
+    if into != "":
+        check_name(into)
     size = check_size(0 if tensor else (1024 if numel is None else numel))
     if bool(tensor) and numel is not None:
         raise UsageError("numel and tensor do not go together", hint="a variable has its own size: leave numel out")
@@ -156,9 +160,10 @@ def ask(
     world._targets = targets
     world._turn += 1
     look = _news(world)
-    pendings = [world._send(rank, op, payloads[rank]) for rank in targets]
+    pendings: list[Pending] = []
     watch = cells.Watch(world._cluster.feed.beats, look, limit, may_resolve=may_resolve)
     try:
+        world._send_all(pendings, op, {rank: payloads[rank] for rank in targets})
         diagnosis = cells.run(pendings, watch)
     except KeyboardInterrupt:
         cells.close(pendings)

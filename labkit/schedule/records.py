@@ -11,6 +11,7 @@ from ..units import format_bytes, format_seconds
 from ..wire import Diagnosis
 from .recording import Source, told
 
+FAR_OFF = 1e300  # NaN or infinity where the library has a number, or the other way round; JSON has neither
 NOTEWORTHY = 0.05  # of a rank's time: an earlier start than this is said, since the rank's steps have that wait in them
 # What can be reduced on live ranks, with bytes an element.
 ITEM_BYTES = {
@@ -123,9 +124,18 @@ def _rank_line(each: RankRun) -> str:
     steps = f"; steps {', '.join(format_seconds(seconds) for seconds in each.step_s[:16])}" if any(each.step_s) else ""
     more = ", ..." if len(each.step_s) > 16 else ""
     more += f" (began {format_seconds(each.early_s)} early)" if steps and each.early_s > NOTEWORTHY * each.seconds else ""
-    wrong = "" if each.agrees else f"; differs by {each.worst:.1e}"
+    wrong = "" if each.agrees else f"; {far_off(each.worst)}"
     sent = f"sent {count(each.sent_messages, 'message')}, {format_bytes(each.sent_bytes)}"
     return f"rank {each.rank}: {sent}{steps}{more}{wrong}"
+
+
+def far_off(worst: float) -> str:
+    """How far a result is from the library's.
+
+    >>> far_off(0.25)
+    'off by up to 0.25 times the largest value'
+    """
+    return f"off by up to {worst:.2g} times the largest value" if worst < FAR_OFF else "NaN or infinity in other places"
 
 
 class Rounds:
@@ -184,6 +194,13 @@ class Comparison:
         # one acted rank sends nothing, and takes no time at all
         return statistics.median(theirs / ours if ours else 1.0 for theirs, ours in pairs)
 
+    @property
+    def ratios(self) -> str:
+        """What is to be known of the speeds, where it makes a difference."""
+        if len(self.library.times_s) < 2:
+            return ""
+        return "The speed is the median of each round's ratio, not the ratio of the medians."
+
     def __str__(self) -> str:
         width = max(len(each.name) for each in self.timings)
         what = f"all-reduce of {format_bytes(self.num_bytes)} on {count(self.world_size, 'rank')}"
@@ -192,4 +209,5 @@ class Comparison:
             spread = f"{format_seconds(each.low_s)} to {format_seconds(each.high_s)}"
             part = f"{self.speed(each.name):.2f} of the library's speed" if each is not self.library else ""
             lines.append(f"{each.name:<{width}}  {format_seconds(each.median_s):>8}  ({spread})  {part}".rstrip())
+        lines += [self.ratios] if self.ratios else []
         return told("\n".join(lines), self.source)
