@@ -14,8 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .errors import UsageError
+from .errors import UsageError, shown
 from .schedule import Trace
+from .units import is_number
 from .views import schedule_plain as plain
 from .views.schedule_colors import ADD, COPY, ON_ARROW, palette
 from .views.schedule_curves import on_curve
@@ -23,6 +24,7 @@ from .views.schedule_geometry import Scene, place
 
 WIDTH, HEIGHT = 1080, 1920
 FPS = {".mp4": 30, ".gif": 10}
+LONGEST_S = 600
 THEMES = {"light": ("#ffffff", "#212121"), "dark": ("#111111", "#e0e0e0")}
 _MARGIN, _TOP, _ROOM = 60, 250, 1130  # of the picture, and how high it may be
 _FLIGHT = 0.6  # part of a step in which chunks travel
@@ -33,22 +35,51 @@ _FINE = 2  # lines are drawn this much larger, then made smooth
 def export(trace: Trace, path: str | Path, *, seconds: float | None = None, theme: str = "light") -> Path:
     """Write the film of a trace: "ring.mp4" (H.264, 1080 x 1920, 30 frames a second) or "ring.gif" (half that size, 10).
 
-    `seconds` is its length; left out, every step has 1.2 s, and the whole no more than a minute.
+    `seconds` is its length; left out, every step has 1.2 s, and the whole no more than a minute. Where the path is a
+    symbolic link, what it points to is written.
     """
-    target = Path(path)
-    kind = target.suffix.lower()
+    if not isinstance(trace, Trace):
+        raise UsageError(f"a {type(trace).__name__} has no frames", hint="give labkit.schedule.trace(schedule, num_elements)")
+    named = _path(path)
+    kind = named.suffix.lower()
     if kind not in FPS:
-        raise UsageError(f"no film of the kind {target.name!r}", hint="name it .mp4 or .gif")
-    if theme not in THEMES:
-        raise UsageError(f"no theme {theme!r}", hint="there are light and dark")
+        raise UsageError(f"no film of the kind {shown(named.name)}", hint="name it .mp4 or .gif")
+    if theme not in tuple(THEMES):
+        raise UsageError(f"no theme {shown(theme)}", hint="there are light and dark")
     length = min(1.2 * (len(trace.frames) + _START + _END), 60.0) if seconds is None else seconds
-    number = round(length * FPS[kind])
-    if not 1 <= number <= 600 * FPS[kind]:
-        raise UsageError(f"no film of {length:g} s", hint="seconds may be up to 600")
-    if not target.parent.is_dir():
-        raise UsageError(f"no folder {str(target.parent)!r}", hint="make it first")
+    if not is_number(length) or not 0 < length <= LONGEST_S:
+        raise UsageError(f"no film of {shown(length)} s", hint=f"seconds may be up to {LONGEST_S}")
     film = Film(trace, theme)
-    handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=kind, dir=target.parent)
+    try:
+        target = _target(named)
+        _write(film, target, kind, max(1, round(length * FPS[kind])))
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(f"can't write {shown(str(path))}: {reason}", hint="name a file in a folder of yours with room") from None
+    return named
+
+
+def _path(given: Any) -> Path:
+    if not isinstance(given, (str, Path)) or "\0" in str(given):
+        raise UsageError(f"{shown(given)} is no path", hint="name a file, for example 'ring.gif'")
+    return Path(given)
+
+
+def _target(path: Path) -> Path:
+    """The file that is written; OSError or UsageError if it can't be one."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise UsageError(f"{shown(str(path))} is a folder", hint="name a file in it")
+    if target.is_symlink() or (target.exists() and not target.is_file()):  # a link that leads to itself, or a device
+        raise UsageError(f"{shown(str(path))} is no file", hint="give another name")
+    if not target.parent.is_dir():
+        raise UsageError(f"no folder {shown(str(target.parent))}", hint="make it first")
+    return target
+
+
+def _write(film: Film, target: Path, kind: str, number: int) -> None:
+    """Beside the target first, under a name that is no longer than any other."""
+    handle, name = tempfile.mkstemp(prefix=".film-", suffix=kind, dir=target.parent)
     os.close(handle)
     part = Path(name)
     try:
@@ -57,7 +88,6 @@ def export(trace: Trace, path: str | Path, *, seconds: float | None = None, them
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    return target
 
 
 def _pillow() -> tuple[Any, Any, Any]:
@@ -241,6 +271,13 @@ class Film:
 
 def _write_mp4(film: Film, path: Path, number: int) -> None:
     av = _pyav()
+    try:
+        _encode(av, film, path, number)
+    except av.FFmpegError as error:  # a full disk is one of these
+        raise OSError(error.errno, error.strerror) from None
+
+
+def _encode(av: Any, film: Film, path: Path, number: int) -> None:
     with av.open(str(path), "w", format="mp4", options={"movflags": "faststart"}) as container:
         stream = container.add_stream("libx264", rate=FPS[".mp4"], options={"crf": "20", "preset": "veryfast"})
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"

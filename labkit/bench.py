@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import shutil
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import UsageError
+from .errors import UsageError, count, shown
 
 if TYPE_CHECKING:
     from .schedule.beside import Beside
@@ -61,8 +63,7 @@ def run(options: argparse.Namespace) -> int:
     _check(options, text)
     from .driver.start import start
 
-    hosts = int(options.hosts) if options.hosts.isdecimal() else options.hosts
-    world = start(options.ranks, options.backend, hosts=hosts, rate=options.rate, delay=options.delay)
+    world = start(options.ranks, options.backend, hosts=_hosts(options.hosts), rate=options.rate, delay=options.delay)
     try:
         names = options.collectives.split(",")
         found = world.sweep(
@@ -74,7 +75,19 @@ def run(options: argparse.Namespace) -> int:
     _clear()
     beside = _beside(text, found.world_size) if text is not None else None
     sys.stdout.write(render(found, beside, form="json" if options.json else "csv" if options.csv else "table"))
+    if options.json or options.csv:
+        _tell(found)
     return 130 if found.interrupted else 1 if found.error else 0
+
+
+def _tell(found: Sweep) -> None:
+    """On standard error that not all of it is there, where the output is for programs and has no line for it."""
+    sys.stdout.flush()
+    said = "interrupted: what was measured until then is written" if found.interrupted else ""
+    said = said or (f"ended early: {found.error}" if found.error else "")
+    if said:
+        with contextlib.suppress(OSError):  # the exit code says it as well
+            sys.stderr.write(f"labkit: {' '.join(said.split())}\n")
 
 
 def render(found: Sweep, beside: Beside | None, form: str) -> str:
@@ -90,7 +103,8 @@ def render(found: Sweep, beside: Beside | None, form: str) -> str:
         ending = {"interrupted": found.interrupted, "error": found.error}
         plain = {**head, **ending, "rows": rows(found), "sweep": to_plain(found), "beside": to_plain(beside)}
         return json.dumps(plain, indent=2, allow_nan=False) + "\n"
-    lines = [f"# labkit bench: {found.backend}, torch {_torch()}, {found.world_size} ranks, {found.warmups} rounds to warm up"]
+    ranks, rounds = count(found.world_size, "rank"), count(found.warmups, "round")
+    lines = [f"# labkit bench: {found.backend}, torch {_torch()}, {ranks}, {rounds} to warm up"]
     if beside is not None:
         lines.append(f"# beside: {beside.tool}{', ' + beside.collective if beside.collective else ''}{_note(beside)}")
     return "\n".join([*lines, table(found, beside)]) + "\n"
@@ -106,33 +120,53 @@ def _torch() -> str:
 
 def _check(options: argparse.Namespace, text: str | None) -> None:
     """What can be seen to be wrong before a world is started, which takes seconds."""
-    from .registry import unknown
-    from .schedule import ALGORITHMS
-    from .schedule.sweeps import LIBRARY_MODELS, parse_sizes
+    from .driver.arguments import check_once, check_op, check_rounds, contestants
+    from .driver.checks import targets_of
+    from .schedule.sweeps import parse_sizes
 
     parse_sizes(options.sizes)
-    _members(options.members)
-    for name in options.collectives.split(","):
-        if name not in LIBRARY_MODELS and name not in ALGORITHMS:
-            raise unknown("collective or algorithm", name, [*LIBRARY_MODELS, *ALGORITHMS])
+    contestants(options.collectives.split(","))
+    check_op(options.op, options.dtype)
+    check_rounds(options.rounds)
+    check_rounds(options.warmups, 0)
+    members = _members(options.members)
+    check_once(members)
+    if options.ranks is not None:
+        targets_of(members, options.ranks)
     if text is not None:
         _beside(text, options.ranks or 1)
 
 
 def _members(text: str) -> list[int] | None:
     parts = text.split(",") if text else []
-    if not all(part.strip().isdecimal() for part in parts):
-        raise UsageError(f"{text!r} are no ranks", hint="give numbers, for example --members 0,2")
+    if not all(_is_number(part.strip()) for part in parts):
+        raise UsageError(f"{shown(text)} are no ranks", hint="give numbers, for example --members 0,2")
     return [int(part) for part in parts] or None
 
 
+def _hosts(text: str) -> int | str:
+    return int(text) if _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 6
+
+
 def _read(path: Path) -> str:
+    """The text of a file of results. What is no file, such as a pipe, may have no end or may never begin."""
+    text: bytes | None = None
     try:
-        if path.stat().st_size > LARGEST_TEXT:
-            raise UsageError(f"{path} is too large for a table of results", hint="give the tool's own output")
-        return path.read_text(errors="replace")
-    except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}", hint="give a file of results") from None
+        if stat.S_ISREG(path.stat().st_mode):
+            with path.open("rb") as file:
+                text = file.read(LARGEST_TEXT + 1)
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{shown(str(path))} can't be read: {reason}", hint="give a file of results") from None
+    if text is None:
+        raise UsageError(f"{shown(str(path))} is no file", hint="keep the tool's output in one")
+    if len(text) > LARGEST_TEXT:
+        raise UsageError(f"{shown(str(path))} is too large for a table of results", hint="give the tool's own output")
+    return text.decode(errors="replace")
 
 
 def _beside(text: str, world_size: int) -> Beside:

@@ -7,7 +7,9 @@ Exit codes: 0 fine, 1 something does not work, 2 the command can't be right, 130
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
+import errno
 import io
 import json
 import os
@@ -15,32 +17,39 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from . import bench
-from .errors import LabkitError, UsageError
+from .errors import LabkitError, UsageError, count, shown
 from .hosts import command as hosts_command
 
 if TYPE_CHECKING:
     from .doctor.strays import WorldFound
 
+_UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of a full disk, or a closed file
 COMMANDS = ("doctor", "stop", "faults", "labs", "bench", "hosts", "version")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises, never shows a traceback for what is expected."""
+    _open_streams()
+    code = _told(argv)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:  # what is left in its buffer would change the exit code when Python ends
+            _drop(stream)
+    return code
+
+
+def _told(argv: Sequence[str] | None) -> int:
+    """The command's exit code; what went wrong is said on standard error."""
     try:
-        arguments = sys.argv[1:] if argv is None else list(argv)
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")  # a terminal without "µ" is no reason to stop
-        _check_command(arguments)
-        options = _parser().parse_args(arguments)
-        run: Callable[[argparse.Namespace], int] = options.run
-        code = run(options)
+        _check_output()
+        code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
         return code
-    except SystemExit as ending:  # argparse's --help and its errors
-        return ending.code if isinstance(ending.code, int) else 2
     except UsageError as error:
         return _complain(error, 2)
     except LabkitError as error:
@@ -49,26 +58,69 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain("interrupted", 130)
     except BrokenPipeError:
         # The reader has enough. What is still in the buffer has nowhere to go, also when Python exits.
-        _drop_stdout()
+        _drop(sys.stdout)
         return 141
+    except OSError as error:
+        if error.errno not in _UNWRITTEN or error.filename is not None:
+            raise
+        _drop(sys.stdout)
+        return _complain(f"can't write to standard output: {error.strerror}", 1)
+
+
+def _check_output() -> None:
+    """Before anything runs or is measured: nobody would see what came of it."""
+    if sys.stdout is None:
+        raise UsageError("standard output is closed", hint="send it to a file, or to /dev/null")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without "µ" is no reason to stop
+
+
+def _run(arguments: Sequence[str]) -> int:
+    _check_command(arguments)
+    try:
+        options = _parser().parse_args(arguments)
+        run: Callable[[argparse.Namespace], int] = options.run
+        return run(options)
+    except SystemExit as ending:  # argparse's --help and its errors
+        return ending.code if isinstance(ending.code, int) else 2
 
 
 def _complain(what: object, code: int) -> int:
-    print(f"labkit: {' '.join(str(what).split())}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody reads it; the exit code says it as well
+        print(f"labkit: {' '.join(str(what).split())}", file=sys.stderr)
     return code
 
 
-def _drop_stdout() -> None:
+def _open_streams() -> None:
+    """Give standard input and error a place where they were closed: whatever is opened next would take their numbers."""
+    for number, mode, name in ((0, "r", "stdin"), (2, "w", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+        setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open until the process ends
+
+
+def _drop(stream: TextIO) -> None:
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
     except (OSError, ValueError):
-        pass  # standard output is no file; then there is no buffer to flush into it
+        pass  # it is no file; then there is no buffer to flush into it
 
 
 class _Parser(argparse.ArgumentParser):
     """One line for a mistake instead of a page, and the nearest command for a misspelt one."""
+
+    def print_help(self, file: Any = None) -> None:
+        """argparse's own swallows it when nothing can be written."""
+        (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"labkit: {message}; try '{self.prog} --help'\n")
@@ -85,8 +137,8 @@ def _check_command(arguments: Sequence[str]) -> None:
 
 
 def _number_of_ranks(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1024):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks from 1 to 1024")
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and 1 <= int(text) <= 1024):
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not a number of ranks from 1 to 1024")
     return int(text)
 
 
@@ -154,31 +206,27 @@ def _stop(options: argparse.Namespace) -> int:
     for world in [*strays, *owned]:
         ended = stop_world(world)
         left += len(world.living) - len(ended)
-        print(f"{world.entry.world_id}: ended {_many(len(ended), 'process', 'es')}{_pids(ended)}")
+        print(f"{world.entry.world_id}: ended {count(len(ended), 'process', 'es')}{_pids(ended)}")
     removed = sum(remove_folder(world) for world in find_worlds().worlds if world.state == "dead")
     if removed:
-        print(f"removed {_many(removed, 'folder')} of ended worlds")
+        print(f"removed {count(removed, 'folder')} of ended worlds")
     elif not strays and not owned:
         print("nothing to stop")
     for folder in found.damaged:
         print(f"left alone: {folder} has no readable world.json")
     if left:
-        raise LabkitError(f"{_many(left, 'process', 'es')} could not be ended", hint="labkit doctor lists them")
+        raise LabkitError(f"{count(left, 'process', 'es')} could not be ended", hint="labkit doctor lists them")
     return 0
 
 
 def _agreed(owned: Sequence[WorldFound]) -> bool:
     """Ask before ending a world that somebody may be working in; where nobody can answer, --yes is the answer."""
-    count = sum(len(world.living) for world in owned)
-    what = f"{_many(len(owned), 'world')} with {_many(count, 'process', 'es')} whose notebook still runs"
+    living = sum(len(world.living) for world in owned)
+    what = f"{count(len(owned), 'world')} with {count(living, 'process', 'es')} whose notebook still runs"
     if not sys.stdin.isatty():
         raise UsageError(f"--all would end {what}", hint="add --yes if that is meant")
     print(f"End {what}? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _many(count: int, word: str, plural: str = "s") -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}{plural}"
 
 
 def _pids(pids: Sequence[int]) -> str:

@@ -130,6 +130,28 @@ class WireError(LabkitError):
     """A message between processes could not be read."""
 
 
+def count(number: int, noun: str, plural: str = "s") -> str:
+    """
+    >>> count(1, "call"), count(1200, "call"), count(2, "process", "es")
+    ('1 call', '1,200 calls', '2 processes')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{plural}"
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """What was given, for a message: one short line, whatever it is.
+
+    >>> shown("ring"), shown(10**5000), shown([1] * 99, limit=9)
+    ("'ring'", 'an int', '[1, 1,...')
+    """
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # noqa: BLE001 - a whole number of 5,000 digits has no text, and others' classes may do anything
+        kind = type(value).__name__
+        return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
 def join_ranks(ranks: Sequence[int]) -> str:
     """Ranks as people write them.
 

@@ -52,13 +52,17 @@ class Guess:
 
 @record
 class CheckSeen:
-    """A check of a lab: whether it passed at last, what it said, how often it was tried, and how the prediction did."""
+    """A check of a lab: whether it passed at last, what it said, how often it was tried, and how the prediction did.
+
+    `again` is a pass after a pass: somebody looks once more, and that is no further try.
+    """
 
     name: str
     passed: bool
     says: str = ""
     num_tries: int = 1
     guess: str = ""
+    again: bool = False
 
     def __repr__(self) -> str:
         line = f"{'✓' if self.passed else '✗'} {self.name}: {self.says}"
@@ -110,6 +114,13 @@ class LabRecord:
         }
         return {words: names for words, names in found.items() if names}
 
+    @property
+    def unseen(self) -> str:
+        """Why nothing is counted in a notebook that may be full of passed checks; empty if something was checked."""
+        if self.checks or not self.open_checks:
+            return ""
+        return "Only what this kernel has run is counted, and it has made no check yet: Run All counts them again."
+
     def seen(self, op: str) -> OpSeen:
         """What is known of an operation; nothing at all is no calls."""
         return next((entry for entry in self.collectives if entry.op == op), OpSeen(op, 0))
@@ -117,6 +128,7 @@ class LabRecord:
     def __repr__(self) -> str:
         passed = sum(check.passed for check in self.checks)
         lines = [f"{self.lab}: {passed} of {passed + len(self.open_checks)} checks passed"]
+        lines += [f"  {self.unseen}"] if self.unseen else []
         lines += [f"  still open: {', '.join(self.open_checks)}"] if self.open_checks else []
         calls = sum(entry.num_calls for entry in self.collectives)
         lines.append(f"  {self.num_processes} processes, {calls} calls, {self.num_cells} rank cells")
@@ -251,7 +263,9 @@ class Ledger:
     def checked(self, name: str, passed: bool, says: str, guess: str = "") -> CheckSeen:
         """A check has passed or failed; the last try counts. `guess` is the line on its prediction."""
         before = self._checks.get(name)
-        self._checks[name] = CheckSeen(name, passed, says, before.num_tries + 1 if before else 1, guess)
+        again = before is not None and before.passed and passed
+        tries = 1 if before is None else before.num_tries if again else before.num_tries + 1
+        self._checks[name] = CheckSeen(name, passed, says, tries, guess, again)
         return self._checks[name]
 
     def record(self, *, elapsed_s: float, finished: bool = False) -> LabRecord:

@@ -1,6 +1,8 @@
-"""The command line of a rank's engine, which the kernel and an engine started by others must agree on."""
+"""What the kernel and a rank's engine must agree on: the engine's command line, and the names that a rank begins with."""
 
 from __future__ import annotations
+
+OWN_NAMES = ("rank", "world_size", "device", "torch", "dist")  # a rank's variables that are labkit's, not the learner's
 
 
 def engine_arguments(rank: int, run_dir: str) -> list[str]:

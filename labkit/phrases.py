@@ -41,14 +41,6 @@ def fold(items: Iterable[tuple[int, T]], key: Callable[[T], K]) -> list[tuple[tu
     return [(tuple(ranks), item) for ranks, item in groups.values()]
 
 
-def count(number: int, noun: str) -> str:
-    """
-    >>> count(1, "call"), count(1200, "call")
-    ('1 call', '1,200 calls')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def sentence(text: str) -> str:
     """The text with a full stop, unless it ends with a mark of its own."""
     text = text.strip()

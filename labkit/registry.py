@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from .errors import UnknownName, UsageError
+from .errors import UnknownName, UsageError, shown
 
 T = TypeVar("T")
 
@@ -63,12 +63,12 @@ class Registry(Generic[T]):
         self.load()
         try:
             return self._things[name]
-        except KeyError:
+        except (KeyError, TypeError):  # a TypeError: what can't be a name, such as a list
             raise unknown(self.kind, name, self._things) from None
 
     def __contains__(self, name: object) -> bool:
         self.load()
-        return name in self._things
+        return isinstance(name, str) and name in self._things
 
     def __iter__(self) -> Iterator[str]:
         self.load()
@@ -90,12 +90,13 @@ def unknown(kind: str, name: object, known: object) -> UnknownName:
     "no variable 'grda'; did you mean 'grad'?"
     """
     names = sorted(str(k) for k in known) if known else []  # type: ignore[attr-defined]
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
+    said = shown(name)
+    near = difflib.get_close_matches(name if isinstance(name, str) else said, names, n=1, cutoff=0.6)
     if near:
         hint = f"did you mean {near[0]!r}?"
     elif names:
-        shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-        hint = f"there are: {shown}"
+        first = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        hint = f"there are: {first}"
     else:
         hint = f"there is no {kind} yet"
-    return UnknownName(f"no {kind} {name!r}", hint=hint, kind=kind, name=name, known=tuple(names))
+    return UnknownName(f"no {kind} {said}", hint=hint, kind=kind, name=name, known=tuple(names))

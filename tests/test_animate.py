@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import math
+import os
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +54,60 @@ def test_a_schedule_without_steps_stands_still() -> None:
     [
         ("ring.avi", {}, "name it .mp4 or .gif"), ("ring", {}, "name it .mp4 or .gif"),
         ("a.mp4", {"theme": "pink"}, "light and dark"),
-        ("a.mp4", {"seconds": 0}, "no film of 0 s"), ("a.gif", {"seconds": 1e9}, "up to 600"), ("no/a.mp4", {}, "make it first"),
+        ("a.mp4", {"theme": ["light"]}, "light and dark"),
+        ("a.mp4", {"seconds": 0}, "no film of 0 s"), ("a.gif", {"seconds": 1e9}, "up to 600"),
+        ("a.gif", {"seconds": math.nan}, "no film of nan s"), ("a.gif", {"seconds": math.inf}, "no film of inf s"),
+        ("a.gif", {"seconds": "3"}, "no film of '3' s"), ("a.gif", {"seconds": 10**5000}, "up to 600"),
+        ("a\0b.gif", {}, "is no path"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_filmed_is_said(tmp_path: Path, name: str, options: dict[str, Any], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
+    with pytest.raises(UsageError, match=says) as raised:
         export(ring(), tmp_path / name, **options)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("path", [None, 5, b"a.gif"])
+def test_what_is_no_path_or_no_trace_is_said(tmp_path: Path, path: Any) -> None:
+    with pytest.raises(UsageError, match="is no path"):
+        export(ring(), path)
+    with pytest.raises(UsageError, match="a Schedule has no frames"):
+        export(ALGORITHMS["ring"].schedule(2), tmp_path / "a.gif")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("no/a.gif", "make it first"), ("folder.gif", "is a folder"), ("a" * 252 + ".gif", "File name too long"),
+        ("loop.gif", "is no file"), ("null.gif", "is no file"), ("/proc/a.gif", "can't write '/proc/a.gif': "),
+    ],
+)  # fmt: skip
+def test_where_nothing_can_be_written_is_said_before_anything_is_drawn(
+    tmp_path: Path, pillow: Any, monkeypatch: pytest.MonkeyPatch, name: str, says: str
+) -> None:
+    (tmp_path / "folder.gif").mkdir()
+    (tmp_path / "loop.gif").symlink_to("loop.gif")
+    (tmp_path / "null.gif").symlink_to(os.devnull)
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.delattr(animate.Film, "frames")
+    with pytest.raises(UsageError, match=says) as raised:
+        export(ring(), tmp_path / name)
+    assert len(str(raised.value).splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_link_is_followed_and_stays(tmp_path: Path, pillow: Any) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    link, fresh = tmp_path / "film.gif", tmp_path / "fresh.gif"
+    (there / "real.gif").write_bytes(b"old")
+    link.symlink_to("there/real.gif")
+    fresh.symlink_to(there / ("n" * 251 + ".gif"))  # as long as a name can be, and not there yet
+    for path in (link, fresh):
+        assert export(ring(2), path, seconds=0.2) == path
+        assert path.is_symlink()
+        assert path.read_bytes().startswith(b"GIF")
+    assert len(list(there.iterdir())) == 2
 
 
 @pytest.mark.parametrize(("missing", "name"), [("PIL", "a.gif"), ("PIL", "a.mp4"), ("av", "a.mp4")])
@@ -117,13 +169,24 @@ def test_a_film_that_breaks_off_leaves_the_old_file(tmp_path: Path, pillow: Any,
     path.write_bytes(b"old")
 
     def broken(self: Any, number: int) -> Any:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(animate.Film, "frames", broken)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(UsageError, match=r"can't write '.*film.gif': No space left on device; name"):
         export(ring(), path, seconds=1)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_is_one_line_in_a_video_too(tmp_path: Path, av: Any) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))  # no file may grow beyond this
+    try:
+        with pytest.raises(UsageError, match=r"can't write .*: File too large"):
+            export(ring(), tmp_path / "film.mp4", seconds=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_64_ranks_are_filmed_as_a_pattern(pillow: Any) -> None:

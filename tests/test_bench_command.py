@@ -31,7 +31,7 @@ NCCL = """\
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
         1024           256     float     sum      -1    33.05    0.03    0.05      0    32.84    0.03    0.05      0
-        4096          1024     float     sum      -1     1e99    0.12    0.21      0    33.84    0.12    0.21      0
+        4096          1024     float     sum      -1  1.2e+05    0.12    0.21      0    33.84    0.12    0.21      0
        16384          4096     float     sum      -1   134.05    0.12    0.21      0    33.84    0.12    0.21      0
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 0.13
@@ -118,6 +118,7 @@ def test_nccl_tests_output_is_read_and_laid_beside() -> None:
     text = table(Sweep("gloo", 4, points() + points("broadcast")), found)
     lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
     assert lines[0][-2:] == ["33.1", "1.84"] or lines[0][-2:] == ["33.0", "1.84"]
+    assert lines[1][-2:] == ["120000.0", "0.00"]
     assert lines[3][-2:] == ["-", "-"]
     assert len(lines[4]) == 9  # another collective: nothing to lay beside
     assert "beside: nccl-tests, all_reduce" in bench.render(Sweep("gloo", 4, points()), found, "table")

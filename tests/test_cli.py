@@ -209,6 +209,34 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
         assert process.wait(30) == 141
 
 
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    """A shell runs `line`, in which `labkit` is the command."""
+    line = line.replace("labkit", f"'{sys.executable}' -m labkit.cli")
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=100, cwd=HERE, check=False)
+
+
+@pytest.mark.parametrize("command", ["faults", "bench --ranks 2", "hosts up", "version --json", "--help"])
+def test_closed_output_is_one_line_before_anything_starts(command: str) -> None:
+    done = shell(f"labkit {command} >&-")
+    said = "labkit: standard output is closed; send it to a file, or to /dev/null\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+@pytest.mark.parametrize("command", ["faults", "--help"])
+def test_a_full_disk_is_one_line(command: str) -> None:
+    done = shell(f"labkit {command} >/dev/full")
+    assert (done.returncode, done.stderr) == (1, "labkit: can't write to standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("stream", ["2>&-", "2>/dev/full", "<&-", "<&- 2>&-"])
+def test_the_other_streams_change_nothing(stream: str) -> None:
+    done = shell(f"labkit faults slow {stream}")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == shell("labkit faults slow").stdout
+    wrong = shell(f"labkit faults slwo {stream}")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
 def test_a_terminal_without_greek_letters_is_no_error() -> None:
     done = run("faults", "slow", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0

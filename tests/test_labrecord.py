@@ -79,6 +79,20 @@ def test_the_last_try_of_a_check_counts_and_tries_are_counted() -> None:
     assert record.open_checks == ("01/other",)
 
 
+def test_a_pass_after_a_pass_is_no_further_try() -> None:
+    ledger = Ledger("01-ring")
+    seen = [ledger.checked("01/sum", passed, "") for passed in (False, True, True, False, True)]
+    assert [(each.num_tries, each.again) for each in seen] == [(1, False), (2, False), (2, True), (3, False), (4, False)]
+
+
+def test_a_kernel_that_has_checked_nothing_says_what_is_counted() -> None:
+    ledger = Ledger("01-ring", wanted=["01/sum"])
+    counts = "Only what this kernel has run is counted"
+    assert counts in repr(ledger.record(elapsed_s=1.0))
+    ledger.checked("01/sum", False, "no")
+    assert counts not in repr(ledger.record(elapsed_s=1.0))
+
+
 def test_cells_are_counted_with_their_verdicts() -> None:
     ledger = Ledger("01-ring")
     verdict = Verdict("LK004", "order-mismatch", "order", "rank 1 ...")

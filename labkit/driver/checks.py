@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ..errors import DeadlineExceeded, RankDead, RankRaised, UsageError, join_ranks
+from ..errors import DeadlineExceeded, RankBusy, RankDead, RankRaised, UsageError, join_ranks, shown
 from ..units import is_number, is_whole
 from ..wire import Outcome
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .transport import Pending
 
 
 def targets_of(ranks: Sequence[int] | int | None, world_size: int) -> tuple[int, ...]:
     """The ranks that a request names, in order; UsageError for one that the world does not have."""
     if ranks is None:
         return tuple(range(world_size))
-    chosen = (ranks,) if isinstance(ranks, int) else tuple(ranks)
+    try:
+        chosen = (ranks,) if isinstance(ranks, int) else tuple(ranks)
+    except TypeError:
+        raise UsageError(f"{shown(ranks)} are no ranks", hint="give numbers, for example ranks=[0, 2]") from None
     wrong = [rank for rank in chosen if not is_whole(rank) or not 0 <= rank < world_size]
     if wrong or not chosen:
         there = "rank 0" if world_size == 1 else f"ranks 0-{world_size - 1}"
-        what = f"no rank {wrong[0]}" if wrong else "no rank was named"
+        what = f"no rank {shown(wrong[0])}" if wrong else "no rank was named"
         raise UsageError(what, hint=f"this world has {there}", ranks=tuple(wrong))
     return tuple(sorted(set(chosen)))
+
+
+def ready_ranks(ranks: Sequence[int] | int | None, cluster: Cluster, pending: Mapping[int, Pending]) -> tuple[int, ...]:
+    """The ranks a request may go to; an error for those that are not there, dead, or busy."""
+    if cluster.lost:
+        raise RankDead(
+            "the way to the ranks is gone (the controller has ended)", hint="world.recover() starts all anew", ranks=[]
+        )
+    targets = targets_of(ranks, cluster.world_size)
+    dead = [rank for rank in targets if cluster.seats[rank].exit_code is not None]
+    if dead:
+        are = "is" if len(dead) == 1 else "are"
+        raise RankDead(f"{join_ranks(dead)} {are} gone", hint="world.recover() replaces them", ranks=dead)
+    busy = [rank for rank in targets if rank in pending and not pending[rank].done]
+    if busy:
+        run = "runs" if len(busy) == 1 else "run"
+        raise RankBusy(
+            f"{join_ranks(busy)} still {run} {pending[busy[0]].what}",
+            hint="world.diagnose() says why; world.recover() brings them back",
+            ranks=busy,
+        )
+    return targets
 
 
 def check_deadline(seconds: float) -> float:
     """A deadline that can be one; UsageError else."""
     if not is_number(seconds) or not 0 < seconds <= 86400:
-        raise UsageError(f"a deadline of {seconds!r} makes no sense", hint="give seconds, for example deadline_s=10")
+        raise UsageError(f"a deadline of {shown(seconds)} makes no sense", hint="give seconds, for example deadline_s=10")
     return float(seconds)
 
 

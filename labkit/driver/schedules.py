@@ -10,21 +10,20 @@ import numpy as np
 
 from ..errors import RankDead, RankStuck, UsageError, join_ranks
 from ..plain import dumps
-from ..registry import unknown
-from ..schedule import ALGORITHMS, Schedule, check_programs, programs
+from ..schedule import Algorithm, Schedule, check_programs, programs
 from ..schedule.hosts import link_in_words
-from ..schedule.ops import reduce_op
 from ..schedule.records import ITEM_BYTES, Comparison, RankRun, ScheduleRun, Timing
-from ..units import is_whole
 from ..wire import CellResult, Diagnosis, Outcome
 from . import cells
+from .arguments import LIBRARY, check_op, check_rounds, check_size, compared, labels, schedule_of
 from .armed import Armed, refuse_armed
 from .checks import check_deadline, raise_first
+from .variables import check_name
 
 if TYPE_CHECKING:
+    from .transport import Pending
     from .world import World
 
-LIBRARY = "library"
 LATE_S = 0.5  # a run that took no longer has nobody who came late
 RUN_S = 60.0  # patience with a run, unless the caller says otherwise
 _CALLERS = ("UsageError", "UnknownName")
@@ -32,7 +31,7 @@ _CALLERS = ("UsageError", "UnknownName")
 
 def run_schedule(
     world: World,
-    algorithm: str | Schedule,
+    algorithm: str | Algorithm | Schedule,
     *,
     numel: int | None = None,
     tensor: str = "",
@@ -51,8 +50,10 @@ def run_schedule(
     by the record's diagnosis, as for a cell. A fault that is armed fires in one of its rank's moves (number `at`, from 1), which
     then run one after the other on all ranks; the record's notes say whether it did.
     """
-    schedule = _schedule(world, algorithm, params)
+    schedule = schedule_of(world, algorithm, params)
     name = check_op(op, dtype)
+    if into != "":
+        check_name(into)
     size = check_size(0 if tensor else (1024 if numel is None else numel))
     if bool(tensor) and numel is not None:
         raise UsageError("numel and tensor do not go together", hint="a variable has its own size: leave numel out")
@@ -86,7 +87,7 @@ def _after(world: World, outcomes: tuple[Outcome, ...]) -> Diagnosis | None:
 
 def compare(
     world: World,
-    algorithms: Sequence[str | Schedule],
+    algorithms: Sequence[str | Algorithm | Schedule],
     *,
     num_bytes: int = 1 << 20,
     dtype: str = "float32",
@@ -94,14 +95,14 @@ def compare(
     rounds: int = 7,
     deadline_s: float | None = None,
 ) -> Comparison:
-    """All-reduce schedules and the library's all-reduce, in turn in one run; medians and spread."""
+    """All-reduce schedules and the library's all-reduce, in turn in one run; medians and spread.
+
+    A schedule of one's own that is no all-reduce is refused: how fast it is wrong tells nothing. Entries of one name are
+    told apart by their parameters, or by a number.
+    """
     refuse_armed(world, "a comparison")
-    schedules = [_schedule(world, each, {}) for each in ([algorithms] if isinstance(algorithms, str) else algorithms)]
-    others = sorted({each.collective for each in schedules} - {"all_reduce"})
-    if others:
-        raise UsageError(f"{others[0]} can't be compared with an all-reduce", hint="name all-reduce algorithms")
-    if not is_whole(rounds) or rounds < 1:
-        raise UsageError(f"{rounds!r} rounds make no sense", hint="give a whole number from 1")
+    schedules = compared(world, algorithms)
+    check_rounds(rounds)
     name, numel = check_op(op, dtype), check_size(num_bytes) // ITEM_BYTES[dtype]
     made = [programs(schedule) for schedule in schedules]
     payloads = [
@@ -110,7 +111,7 @@ def compare(
     ]
     outcomes = ask_all(world, "compare_schedules", payloads, deadline_s)
     by_rank = [outcome.value["times"] for outcome in outcomes]
-    names = [*(schedule.name for schedule in schedules), LIBRARY]
+    names = [*labels(schedules), LIBRARY]
     timings = tuple(Timing(each, spans([times[index] for times in by_rank])) for index, each in enumerate(names))
     return Comparison(world.world_size, numel * ITEM_BYTES[dtype], dtype, timings, backend_of(world), where=where(world))
 
@@ -159,9 +160,10 @@ def ask(
     world._targets = targets
     world._turn += 1
     look = _news(world)
-    pendings = [world._send(rank, op, payloads[rank]) for rank in targets]
+    pendings: list[Pending] = []
     watch = cells.Watch(world._cluster.feed.beats, look, limit, may_resolve=may_resolve)
     try:
+        world._send_all(pendings, op, {rank: payloads[rank] for rank in targets})
         diagnosis = cells.run(pendings, watch)
     except KeyboardInterrupt:
         cells.close(pendings)
@@ -203,42 +205,6 @@ def ask_all(world: World, op: str, payloads: Sequence[dict[str, Any]], deadline_
     return outcomes
 
 
-def check_op(op: str, dtype: str) -> str:
-    """The op's own name; UsageError if it makes no sense for the dtype."""
-    if dtype not in ITEM_BYTES:
-        raise unknown("dtype", dtype, ITEM_BYTES)
-    found = reduce_op(op)
-    found.check(np.dtype("float32" if dtype == "bfloat16" else dtype))
-    return found.name
-
-
-def check_size(number: int) -> int:
-    if not is_whole(number) or number < 0:
-        raise UsageError(f"{number!r} is no size", hint="give a whole number from 0")
-    return number
-
-
-def _schedule(world: World, algorithm: str | Schedule, params: dict[str, Any]) -> Schedule:
-    if isinstance(algorithm, Schedule):
-        if algorithm.world_size != world.world_size:
-            raise UsageError(
-                f"{algorithm.name} is a schedule for {algorithm.world_size} ranks",
-                hint=f"make it for {world.world_size}, the size of this world",
-            )
-        return algorithm
-    return ALGORITHMS[algorithm].schedule(world.world_size, **levels(world, algorithm, params))
-
-
-def levels(world: World, algorithm: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters, with the ranks on each host where the algorithm asks for them and the world is on hosts."""
-    places = world.hosts
-    local = len(places) // max(1, len(set(places)))
-    if "ranks_per_host" not in ALGORITHMS[algorithm].params or "ranks_per_host" in params or local == 0:
-        return params
-    alike = places == tuple(rank // local for rank in range(len(places)))
-    return {**params, "ranks_per_host": local} if alike else params
-
-
 def _run_record(
     schedule: Schedule, outcomes: Sequence[Outcome], diagnosis: Diagnosis | None, *, op: str, size: int, dtype: str, traced: bool
 ) -> ScheduleRun:
@@ -271,6 +237,7 @@ def _rank_run(rank: int, value: dict[str, Any], num_steps: int, began_s: float) 
 def declared(schedule: Schedule, num_elements: int, item_bytes: int) -> tuple[tuple[int, int, int, int], ...]:
     """What the schedule's transfers come to on each rank, by counting its steps; empty ones are not sent.
 
+    >>> from labkit.schedule import ALGORITHMS
     >>> declared(ALGORITHMS["ring"].schedule(2), 3, 4)
     ((2, 2, 12, 12), (2, 2, 12, 12))
     """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from ..schedule import Schedule
+    from ..schedule import Algorithm, Schedule
     from ..schedule.nccl_log import NcclLog
     from ..schedule.records import Comparison, ScheduleRun
     from ..schedule.sweeps import Crossing, Sweep
@@ -21,27 +21,30 @@ class RunsSchedules:
         """The host that each rank is on; empty where all are on this machine as it is."""
         return tuple(cast("World", self)._cluster.hosts)
 
-    def run_schedule(self, algorithm: str | Schedule, **options: Any) -> ScheduleRun:
+    def run_schedule(self, algorithm: str | Algorithm | Schedule, **options: Any) -> ScheduleRun:
         """Execute a collective's algorithm on the ranks, message by message; see `schedules.run_schedule`."""
         from . import schedules
 
         return schedules.run_schedule(cast("World", self), algorithm, **options)
 
-    def compare(self, algorithms: Sequence[str | Schedule], **options: Any) -> Comparison:
+    def compare(self, algorithms: Sequence[str | Algorithm | Schedule], **options: Any) -> Comparison:
         """All-reduce algorithms side by side and against the library's; see `schedules.compare`."""
         from . import schedules
 
         return schedules.compare(cast("World", self), algorithms, **options)
 
     def sweep(
-        self, sizes: Sequence[int] | str = "1K:16M:4", collectives: Sequence[str] = ("all_reduce",), **options: Any
+        self,
+        sizes: Sequence[int] | int | str = "1K:16M:4",
+        collectives: Sequence[str | Algorithm] = ("all_reduce",),
+        **options: Any,
     ) -> Sweep:
         """Time and bandwidth over sizes, of the library's collectives and of schedules; see `sweeps.sweep`."""
         from . import sweeps
 
         return sweeps.sweep(cast("World", self), sizes, collectives, **options)
 
-    def crossing(self, one: str, other: str, **options: Any) -> Crossing:
+    def crossing(self, one: str | Algorithm, other: str | Algorithm, **options: Any) -> Crossing:
         """Where one algorithm overtakes the other: predicted from a fit, then measured; see `sweeps.crossing`."""
         from . import sweeps
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import LabkitError, UsageError
 from ..plain import dumps
-from ..registry import unknown
-from ..schedule import ALGORITHMS, Sample, crossover, fit, predict, programs
+from ..schedule import ALGORITHMS, Algorithm, Sample, crossover, fit, predict, programs
 from ..schedule.bandwidth import FACTORS
 from ..schedule.records import ITEM_BYTES, Comparison
 from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of, crossing_of, parse_sizes
-from ..units import format_bytes, is_whole
+from ..units import format_bytes
+from .arguments import catalogue_name, check_once, check_op, check_rounds, contestants, levels
 from .armed import refuse_armed
 from .checks import targets_of
 from .current import HOLDER
-from .schedules import ask_all, backend_of, check_op, compare, levels, spans, where
+from .schedules import ask_all, backend_of, compare, spans, where
 
 if TYPE_CHECKING:
     from .world import World
@@ -29,8 +29,8 @@ LARGEST_BYTES = 64 << 20
 
 def sweep(
     world: World,
-    sizes: Sequence[int] | str = "1K:16M:4",
-    collectives: Sequence[str] = ("all_reduce",),
+    sizes: Sequence[int] | int | str = "1K:16M:4",
+    collectives: Sequence[str | Algorithm] = ("all_reduce",),
     *,
     dtype: str = "float32",
     op: str = "sum",
@@ -43,20 +43,18 @@ def sweep(
     """Measure library collectives ("all_reduce", ...) and schedules ("ring", ...) over sizes in bytes.
 
     `sizes` are S as the field's tools count it: the total for all-gather and reduce-scatter, rounded down to what the
-    ranks can share. `ranks`: only these take part, as a group of their
+    ranks can share; sizes that come to the same are measured once. `ranks`: only these take part, as a group of their
     own. An interrupt frees the ranks and keeps what was measured, and so does a rank that dies.
     """
-    names = (collectives,) if isinstance(collectives, str) else tuple(collectives)
-    for name in names:
-        if name not in LIBRARY_MODELS and name not in ALGORITHMS:
-            raise unknown("collective or algorithm", name, [*LIBRARY_MODELS, *ALGORITHMS])
-    for number, low in ((rounds, 1), (warmups, 0)):
-        if not is_whole(number) or number < low:
-            raise UsageError(f"{number!r} rounds make no sense", hint=f"give a whole number from {low}")
+    names = contestants(collectives)
+    check_rounds(rounds)
+    check_rounds(warmups, 0)
     reduce_name = check_op(op, dtype)
     refuse_armed(world, "a sweep")
+    check_once(ranks)
     members = targets_of(ranks, world.world_size)
-    wanted = [(name, size) for size in parse_sizes(sizes) for name in names]
+    fitting = ((name, _fitting(name, size, dtype, len(members))) for size in parse_sizes(sizes) for name in names)
+    wanted = list(dict.fromkeys(fitting))
     points: list[Point] = []
     interrupted, error = False, ""
     try:
@@ -76,17 +74,22 @@ def sweep(
     return Sweep(backend_of(world), len(members), tuple(points), warmups, interrupted, error, where=where(world, members))
 
 
+def _fitting(name: str, size: int, dtype: str, world_size: int) -> int:
+    """The bytes that are measured where `size` is asked for: whole elements, and as many for each rank's piece."""
+    item_bytes = ITEM_BYTES[dtype] * (world_size if FACTORS[collective_of(name)].times == "n" else 1)
+    return max(1, size // item_bytes) * item_bytes
+
+
 def _point(
     world: World, members: tuple[int, ...], name: str, size: int, dtype: str, op: str, rounds: int, warmups: int,
     deadline_s: float | None,
 ) -> Point:  # fmt: skip
     collective, item_bytes, world_size = collective_of(name), ITEM_BYTES[dtype], len(members)
-    parts = world_size if FACTORS[collective].times == "n" else 1
-    numel = max(1, size // item_bytes // parts) * parts
+    numel = size // item_bytes
     calls = 8 if size <= 1 << 16 else 2 if size <= 1 << 20 else 1  # a short call is lost in the clock of a busy machine
     made: dict[int, Any] = {}
     if name not in LIBRARY_MODELS:
-        params = levels(world, name, {}) if world_size == world.world_size else {}
+        params = levels(world, ALGORITHMS[name], {}) if world_size == world.world_size else {}
         made = dict(zip(members, programs(ALGORITHMS[name].schedule(world_size, **params)), strict=True))
     shared = {"name": name, "numel": numel, "dtype": dtype, "op": op, "warmups": warmups, "rounds": rounds, "calls": calls}
     payloads = [
@@ -96,13 +99,18 @@ def _point(
     outcomes = ask_all(world, "sweep_point", payloads, deadline_s)
     times = spans([outcome.value for outcome in outcomes if outcome.rank in members])
     return Point(
-        name=name, collective=collective, world_size=world_size, num_bytes=numel * item_bytes, dtype=dtype,
+        name=name, collective=collective, world_size=world_size, num_bytes=size, dtype=dtype,
         item_bytes=item_bytes, op=op, times_s=tuple(seconds / calls for seconds in times),
     )  # fmt: skip
 
 
-def crossing(world: World, one: str, other: str, *, rounds: int = 7, deadline_s: float | None = None) -> Crossing:
+def crossing(
+    world: World, one: str | Algorithm, other: str | Algorithm, *, rounds: int = 7, deadline_s: float | None = None
+) -> Crossing:
     """Fit both algorithms on four sizes, predict where they cross, and measure around there."""
+    one, other = catalogue_name(one), catalogue_name(other)
+    if one == other:
+        raise UsageError(f"{one} does not cross itself", hint="name two different algorithms")
     for name in (one, other):
         if ALGORITHMS[name].collective != "all_reduce":
             raise UsageError(f"{name} is no all-reduce", hint="name two all-reduce algorithms")

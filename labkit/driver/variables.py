@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import json
+import keyword
 from typing import Any
 
 import numpy
 
 from ..errors import UsageError
+from ..launching import OWN_NAMES
+
+
+def check_name(name: object) -> str:
+    """A name that a variable on the ranks can have; UsageError for others, and for those that a rank needs itself.
+
+    >>> check_name("batch")
+    'batch'
+    """
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(f"{name!r} is not a variable name", hint="use letters, digits and _")
+    if name in OWN_NAMES or (name.startswith("__") and name.endswith("__")):
+        raise UsageError(f"{name} is a name that the ranks need themselves", hint="take another one")
+    return name
 
 
 def unpack(form: Any, buffers: list[bytes]) -> Any:
@@ -25,8 +40,7 @@ def pack(values: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any], list[b
     arrays: dict[str, Any] = {}
     buffers: list[bytes] = []
     for name, given in values.items():
-        if not name.isidentifier():
-            raise UsageError(f"{name!r} is not a variable name", hint="use letters, digits and _")
+        check_name(name)
         value = (
             _from_tensor(name, given) if hasattr(given, "detach") and hasattr(given, "cpu") else given
         )  # a file has detach too

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import judge
-from ..errors import DeadlineExceeded, RankBusy, RankDead, UsageError, join_ranks
+from ..errors import DeadlineExceeded, UsageError, join_ranks
 from ..faults import FAULTS
 from ..registry import unknown
 from ..timeline import Timeline, make_timeline
@@ -26,8 +27,9 @@ from ..wire import (
 )
 from . import cells, labnote
 from .cards import make_card
-from .checks import check_deadline, raise_first, targets_of
+from .checks import check_deadline, raise_first, ready_ranks
 from .injection import ActiveInjection
+from .interrupts import held_back
 from .ladder import climb, whole
 from .live import Live
 from .scheduling import RunsSchedules
@@ -120,10 +122,11 @@ class World(RunsSchedules):
         self._targets, self._sources[self.cell] = targets, code
         counts = self._cluster.feed.beats()
         self._turn += 1
-        pendings = [self._send(rank, "cell", {"code": code, "cell": self.cell}, on_output=on_output) for rank in targets]
+        pendings: list[Pending] = []
         watch = cells.Watch(self._cluster.feed.beats, self.diagnose, limit, notice=on_notice)
         recovery = None
         try:
+            self._send_all(pendings, "cell", {rank: {"code": code, "cell": self.cell} for rank in targets}, on_output=on_output)
             diagnosis = cells.run(pendings, watch)
             if diagnosis is not None and self.mode == "safe":
                 diagnosis = self._refuse(pendings, diagnosis)
@@ -140,14 +143,16 @@ class World(RunsSchedules):
         self._note(result)
         return result
 
-    def _send(
-        self, rank: int, op: str, payload: dict[str, Any], *, buffers: Sequence[bytes] = (), on_output: OnOutput | None = None
-    ) -> Pending:
-        pending: Pending = self._cluster.transport.request(
-            rank, op, payload, turn=self._turn, buffers=buffers, on_output=on_output
-        )
-        self._pending[rank] = pending
-        return pending
+    def _send_all(
+        self, pendings: list[Pending], op: str, payloads: Mapping[int, dict[str, Any]], *, buffers: Sequence[bytes] = (),
+        on_output: OnOutput | None = None,
+    ) -> None:  # fmt: skip
+        """Send a request to several ranks, to all of them even if an interrupt comes meanwhile; fills `pendings`."""
+        request = partial(self._cluster.transport.request, turn=self._turn, buffers=buffers, on_output=on_output)
+        with held_back():
+            for rank, payload in payloads.items():
+                self._pending[rank] = request(rank, op, payload)
+                pendings.append(self._pending[rank])
 
     def _after(self, pendings: Sequence[Pending]) -> Diagnosis | None:
         """A cell that ended by itself: were its calls as they should be? No rank is asked, so it is quick."""
@@ -207,19 +212,22 @@ class World(RunsSchedules):
         limit = check_deadline(self.deadline_s if deadline_s is None else deadline_s)
         started = time.monotonic()
         self._turn += 1
-        pendings = [self._send(rank, op, payload, buffers=buffers) for rank in targets]
-        for pending in pendings:
-            left = max(0.0, limit - (time.monotonic() - started))
-            try:
-                pending.future.result(left)
-            except TimeoutError:
-                late = [p.rank for p in pendings if not p.done]
-                self.broken = self.broken or f"since {op}"
-                raise DeadlineExceeded(
-                    f"{join_ranks(late)} did not finish {op} in {limit:g} s",
-                    hint="world.diagnose() says why; world.recover() brings the ranks back",
-                    ranks=late,
-                ) from None
+        pendings: list[Pending] = []
+        try:
+            self._send_all(pendings, op, dict.fromkeys(targets, payload), buffers=buffers)
+            wait([pending.future for pending in pendings], timeout=max(0.0, limit - (time.monotonic() - started)))
+        except KeyboardInterrupt:
+            if wait([pending.future for pending in pendings], timeout=1.0).not_done:
+                self.interrupt()
+            raise
+        late = [pending.rank for pending in pendings if not pending.done]
+        if late:
+            self.broken = self.broken or f"since {op}"
+            raise DeadlineExceeded(
+                f"{join_ranks(late)} did not finish {op} in {limit:g} s",
+                hint="world.diagnose() says why; world.recover() brings the ranks back",
+                ranks=late,
+            )
         outcomes = tuple(pending.future.result().outcome for pending in pendings)
         raise_first(op, outcomes)
         return OpResult(op, outcomes, time.monotonic() - started, self.world_size), [p.future.result().buffers for p in pendings]
@@ -380,21 +388,4 @@ class World(RunsSchedules):
     def _ready(self, ranks: Sequence[int] | int | None) -> tuple[int, ...]:
         """The ranks a request may go to; an error for those that are not there, dead, or busy."""
         self._alive()
-        if self._cluster.lost:
-            raise RankDead(
-                "the way to the ranks is gone (the controller has ended)", hint="world.recover() starts all anew", ranks=[]
-            )
-        targets = targets_of(ranks, self.world_size)
-        dead = [rank for rank in targets if self._cluster.seats[rank].exit_code is not None]
-        if dead:
-            raise RankDead(
-                f"{join_ranks(dead)} {'is' if len(dead) == 1 else 'are'} gone", hint="world.recover() replaces them", ranks=dead
-            )
-        busy = [rank for rank in targets if rank in self._pending and not self._pending[rank].done]
-        if busy:
-            raise RankBusy(
-                f"{join_ranks(busy)} still {'runs' if len(busy) == 1 else 'run'} {self._pending[busy[0]].what}",
-                hint="world.diagnose() says why; world.recover() brings them back",
-                ranks=busy,
-            )
-        return targets
+        return ready_ranks(ranks, self._cluster, self._pending)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from ..errors import LabkitError
 from ..registry import Registry
 from ..units import is_number
 from ..wire import TensorTable
+from ._kept import cut
 
 Check = Callable[..., str]
 CHECKS: Registry[Check] = Registry("check", "labkit.exercises")
@@ -39,13 +42,63 @@ def prediction_of(name: str) -> str:
     return _PREDICTIONS.get(name, name)
 
 
+# ---- what a learner may hand in by mistake
+def function(answer: Any) -> None:
+    """NotYet where a check tries out a function and was given something else, such as what the function returned."""
+    if not callable(answer):
+        raise NotYet(f"this check tries out your function, and was given {cut(repr(answer))}", hint=_ITSELF)
+
+
+TWO_RANKS = (
+    "with two ranks there is nothing to get wrong here. To see it on four: world.stop(), %env LABKIT_RANKS=4, "
+    "world = labkit.start(), then this section once more."
+)
+_ITSELF = "pass the function itself, without ( )"
+
+
+def as_number(got: Any) -> Any:
+    """An answer as a number of Python's, where it is a fraction, or numpy's or torch's number; anything else as it is.
+
+    >>> as_number(Fraction(3, 2)), as_number(None)
+    (1.5, None)
+    """
+    if getattr(got, "shape", None) == ():
+        return got.item()
+    return float(got) if isinstance(got, (Fraction, Decimal)) else got
+
+
+def no_text(where: str, got: Any) -> None:
+    """NotYet for a number in quotes, which looks like the right one when it is printed; `where` begins the sentence."""
+    if isinstance(got, str):
+        raise NotYet(f"{where} {cut(repr(got))}: that is text, not a number", hint="leave out the quotes, or str(...)")
+
+
+def heard(got: Any) -> str:
+    """An answer as it is cited: what is missing says so.
+
+    >>> heard(None), heard([1, 2]), heard("one")
+    ('nothing (is there a return?)', '[1, 2]', "'one'")
+    """
+    return "nothing (is there a return?)" if got is None else cut(repr(got)) if isinstance(got, str) else str(got)
+
+
 def close(got: Any, wanted: float, tolerance: float = 1e-6) -> bool:
     """Whether an answer is a number, and the right one but for rounding.
 
     >>> close(1.0, 1.0), close(None, 1.0), close(1.1, 1.0)
     (True, False, False)
     """
+    got = as_number(got)
     return is_number(got) and bool(abs(got - wanted) <= tolerance * abs(wanted))
+
+
+def right(answer: Callable[..., Any], cases: Iterable[Case], *, times: float = 1, tolerance: float = 1e-6) -> bool:
+    """Whether a learner's function is right in all cases, or would be if its numbers were so many `times` as large.
+
+    >>> right(lambda n: n, [("for 2", (2,), 4.0)]), right(lambda n: n, [("for 2", (2,), 4.0)], times=2)
+    (False, True)
+    """
+    return all(close(answer(*given), wanted / times, tolerance) for _, given, wanted in cases)
 
 
 def hold(
@@ -62,14 +115,15 @@ def hold(
     NotYet names the first case that is wrong, with both numbers as `said` writes them, or in more digits where that is the
     same for both; `truth` stands before the right one.
     """
+    function(answer)
     tried = 0
     for where, given, wanted in cases:
-        got = answer(*given)
+        got = as_number(answer(*given))
+        no_text(f"{where} you say", got)
         if not close(got, wanted, tolerance):
             known = is_number(got)
             write = "{:.10g}".format if known and said(got) == said(wanted) else said
-            heard = write(got) if known else "nothing (is there a return?)" if got is None else got
-            raise NotYet(f"{where} you say {heard}, {truth} {write(wanted)}", hint=hint)
+            raise NotYet(f"{where} you say {write(got) if known else heard(got)}, {truth} {write(wanted)}", hint=hint)
         tried += 1
     return tried
 
@@ -90,3 +144,13 @@ def plain(numbers: tuple[float, ...] | list[float]) -> list[float | int]:
     [77, 19.25]
     """
     return [int(number) if float(number).is_integer() else number for number in numbers]
+
+
+def totals(size: int) -> list[int]:
+    """The sum where rank r starts with 2p r + 1, 2p r + 2, ..., 2p numbers on each of p ranks.
+
+    >>> totals(2)
+    [6, 8, 10, 12]
+    """
+    width = 2 * size
+    return [sum(width * rank + place + 1 for rank in range(size)) for place in range(width)]

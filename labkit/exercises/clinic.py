@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import join_ranks
 from ..wire import CellResult, record
-from ._base import NotYet
+from ._base import NotYet, no_text
 
 KINDS: Mapping[str, str] = {
     "order": "LK004",
@@ -94,6 +94,8 @@ def answered(case: Case, answer: object, result: object) -> str:
 
 def _read(answer: object) -> dict[str, Any]:
     wanted = {"rank": int, "line": int, "kind": str}
+    for key in ("rank", "line"):
+        no_text(f"your answer says of the {key}", answer.get(key) if isinstance(answer, Mapping) else None)
     if not isinstance(answer, Mapping) or any(not isinstance(answer.get(key), kind) for key, kind in wanted.items()):
         raise NotYet("this is no answer", hint='it looks like {"rank": 0, "line": 1, "kind": "order"}')
     if answer["kind"] not in KINDS:

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import join_ranks
 from ..units import format_seconds
 from ..wire import CellResult, TensorTable, WorldStatus
-from ._base import NotYet, check, rows
+from ._base import NotYet, check, no_text, rows
 from .guess import Answer, Found
 
 
@@ -87,6 +87,8 @@ def raises(result: CellResult) -> Found:
 @check("00/push")
 def push(scores: Mapping[int, Any]) -> str:
     """Every rank has a number of its own: its square."""
+    for rank, score in scores.items():
+        no_text(f"rank {rank} has", score)
     wrong = [rank for rank, score in scores.items() if float(score) != rank**2]
     if wrong:
         raise NotYet(f"rank {wrong[0]} has {scores[wrong[0]]}", hint="world.push(rank, score=...) for each rank, with its square")
@@ -133,6 +135,8 @@ def note(record: Any, kept: Any, status: WorldStatus) -> str:
         raise NotYet(f"your note has no {missing[0]}", hint=f"it has three entries: {', '.join(NEEDED)}")
     truth = {"ranks": status.world_size, "backend": status.backend, "seed": 2024}
     for name in NEEDED:
+        if name != "backend":
+            no_text(f"your note says of {name}", kept[name])
         if kept[name] != truth[name]:
             raise NotYet(f"{name} was not {kept[name]!r}", hint="look at world.status(), and at the number you pushed")
     return f"{len(record.packages)} versions, the launch command, and your {len(NEEDED)} entries: enough to run it again."

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import join_ranks
 from ..faults import FAULTS
 from ..wire import TensorTable, WorldStatus
-from ._base import NotYet, check, plain, rows
+from ._base import TWO_RANKS, NotYet, as_number, check, function, heard, no_text, plain, rows, totals
 from .guess import Answer, Found
 from .primes import PRIMES, counts, explain
 
@@ -59,17 +59,17 @@ def four_operations(table: TensorTable) -> Found:
 @check("01/blame")
 def blame(answer: Callable[[int, Sequence[int]], Sequence[int]]) -> str:
     """A function that reads a wrong sum: how often each rank is in it."""
+    function(answer)
     tried = 0
     for world_size in (2, 3, 4):
         primes = PRIMES[:world_size]
         for number in range(3**world_size):
             truth = tuple(number // 3**rank % 3 for rank in range(world_size))
             total = sum(times * prime for times, prime in zip(truth, primes, strict=True))
-            got = _list(answer(total, list(primes)))
+            where = f"for {total} with the primes {list(primes)} you say"
+            got = _list(answer(total, list(primes)), where)
             if got != list(truth):
-                raise NotYet(
-                    f"for {total} with the primes {list(primes)} you say {got}", hint=f"there, {explain(total, world_size)}"
-                )
+                raise NotYet(f"{where} {heard(got)}", hint=f"there, {explain(total, world_size)}")
             tried += 1
     return f"right for all {tried} sums."
 
@@ -119,9 +119,9 @@ def suspicious(table: TensorTable) -> Found:
     if not table.identical:
         raise NotYet("the ranks differ", hint="call the copied ring as it is: ring(x, first=rank - 1)")
     right = _is_total(found, size)
-    should_be = Answer(_totals(size)[0])
+    should_be = Answer(totals(size)[0])
     if size == 2 and right:
-        return Found("identical and right: on two ranks this mistake can't be seen. Try LABKIT_RANKS=4.", should_be)
+        return Found(f"identical and right: {TWO_RANKS}", should_be)
     if right:
         raise NotYet("this is the sum already", hint="call the copied ring as it is: ring(x, first=rank - 1)")
     return Found(f"identical on all {size} ranks, and not the sum, which would begin with {should_be.value}.", should_be)
@@ -140,10 +140,14 @@ def correct(answer: Callable[[Sequence[Sequence[float]], Sequence[Sequence[float
         "every rank its own input": ([list(row) for row in INPUTS], False),
         "rank 0 wrong, the others right": ([[15, 18, 21, 0], *right[1:]], False),
     }
+    function(answer)
     for name, (outputs, truth) in cases.items():
-        got = answer([list(row) for row in INPUTS], [list(row) for row in outputs])
+        got: Any = answer([list(row) for row in INPUTS], [list(row) for row in outputs])
         if bool(got) != truth:
-            raise NotYet(f"for {name} you say {bool(got)}", hint="compare every rank's output with the sum of all inputs")
+            raise NotYet(
+                f"for {name} you say {heard(got) if got is None else bool(got)}",
+                hint="compare every rank's output with the sum of all inputs",
+            )
     return f"it tells right from wrong in all {len(cases)} cases."
 
 
@@ -161,12 +165,7 @@ def ring(table: TensorTable) -> str:
 
 def _is_total(found: Mapping[int, Sequence[float]], size: int) -> bool:
     """Whether rank r started with 2n r + 1, 2n r + 2, ..., and all of that was added up."""
-    return all(list(values) == _totals(size) for values in found.values())
-
-
-def _totals(size: int) -> list[int]:
-    width = 2 * size
-    return [sum(width * rank + place + 1 for rank in range(size)) for place in range(width)]
+    return all(list(values) == totals(size) for values in found.values())
 
 
 @check("01/drift")
@@ -210,8 +209,11 @@ def _ending(status: WorldStatus) -> Answer:
     return Answer("well", source="it ended")
 
 
-def _list(got: object) -> object:
+def _list(got: object, where: str) -> object:
     try:
-        return [int(times) for times in got]  # type: ignore[attr-defined]
+        items = [as_number(times) for times in got]  # type: ignore[attr-defined]
+        for item in items:
+            no_text(where, item)
+        return [int(times) for times in items]
     except (TypeError, ValueError):
         return got

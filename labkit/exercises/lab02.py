@@ -9,9 +9,9 @@ from ..errors import join_ranks
 from ..schedule import ALGORITHMS, Totals, count
 from ..schedule.layout import Layout
 from ..schedule.records import Comparison, ScheduleRun
-from ..units import format_bytes
+from ..units import format_bytes, is_number
 from ..wire import TensorTable
-from ._base import NotYet, check, hold, rows
+from ._base import Case, NotYet, as_number, check, function, heard, hold, no_text, right, rows
 from .guess import Answer, Found
 from .lab02_rings import whole_run
 
@@ -54,15 +54,16 @@ def tree(totals: Any) -> Found:
 @check("02/tree-steps")
 def tree_steps(answer: Callable[[int], float]) -> str:
     """The steps of the tree, for any number of ranks."""
-    tried = [1, *range(2, 18), 64, 1000]
-    for ranks in tried:
-        truth, got = ALGORITHMS["binomial-tree"].num_steps(ranks), answer(ranks)
-        if got != truth:
-            raise NotYet(
-                f"on {ranks} rank{'s' if ranks > 1 else ''} you say {got}",
-                hint=f"the schedule has {truth}: each step halves who is left, rounded up",
-            )
-    return f"right for {len(tried)} worlds: 1,000 ranks need {truth} steps."
+    function(answer)
+    steps = ALGORITHMS["binomial-tree"].num_steps
+    cases: list[Case] = [
+        (f"on {ranks} rank{'s' if ranks > 1 else ''}", (ranks,), steps(ranks)) for ranks in (1, *range(2, 18), 64, 1000)
+    ]
+    hint = "each step halves who is left, rounded up"
+    if right(answer, cases, times=2):
+        hint = "that is the way to rank 0: what of the way back?"
+    tried = hold(answer, cases, hint, said="{:.10g}".format, truth="the schedule has")
+    return f"right for {tried} worlds: 1,000 ranks need {steps(1000)} steps."
 
 
 # ---- ring
@@ -80,20 +81,24 @@ def ring(totals: Any) -> Found:
 
 @check("02/ring-bytes")
 def ring_bytes(answer: Callable[[int, int], float]) -> str:
-    """What each rank sends in a ring."""
-    return _formula(answer, "ring", lambda totals: int(totals.by_rank.sent_bytes[0]), "how many steps, and how large is a chunk?")
+    """What each rank sends in a ring; of a size that does not divide, what it sends on average."""
+    says = _formula(answer, "ring", lambda totals: int(totals.by_rank.sent_bytes[0]), "how many steps, and how large is a chunk?")
+    uneven: list[Case] = []
+    for ranks, elements in ((3, 10), (7, 9)):
+        sent = count(ALGORITHMS["ring"].schedule(ranks), elements).by_rank.sent_bytes.tolist()
+        uneven.append((f"for {4 * elements} bytes on {ranks} ranks", (ranks, 4 * elements), sum(sent) / ranks))
+    hold(answer, uneven, "n/p as it is: no // here, and nothing rounded", said="{:.6g}".format, truth="on average it is")
+    return says
 
 
 # ---- sizes that do not divide
 @check("02/chunks")
 def chunks(answer: Callable[[int, int], Sequence[int]]) -> str:
     """A function that cuts n elements into chunks without padding."""
+    function(answer)
     cases = [(10, 4), (12, 4), (3, 4), (1, 3), (0, 2), (17, 5), (1001, 8), (7, 1)]
     for elements, ranks in cases:
-        try:
-            got = [int(size) for size in answer(elements, ranks)]
-        except TypeError:
-            raise NotYet(f"for {elements} elements on {ranks} ranks you give no list", hint="return a list of sizes") from None
+        got = _sizes(answer(elements, ranks), f"for {elements} elements on {ranks} ranks you give")
         here = f"{elements} elements on {ranks} ranks: {got}"
         if len(got) != ranks or sum(got) != elements:
             raise NotYet(here, hint=f"{ranks} sizes, together {elements}: nothing is lost, nothing is padded")
@@ -102,6 +107,20 @@ def chunks(answer: Callable[[int, int], Sequence[int]]) -> str:
         if got != Layout(elements, ranks).sizes().tolist():
             raise NotYet(here, hint="all ranks must agree on where a chunk begins: here the longer ones come first")
     return f"right in {len(cases)} cases, also with fewer elements than ranks."
+
+
+def _sizes(given: Any, where: str) -> list[int]:
+    """A learner's list of sizes; NotYet if it is none, or not of whole numbers."""
+    no_text(where, given)
+    try:
+        sizes = [as_number(size) for size in given]
+    except TypeError:
+        raise NotYet(f"{where} {heard(given)}", hint="return a list of sizes") from None
+    for size in sizes:
+        no_text(f"{where} a list with", size)
+        if not is_number(size) or size != int(size):
+            raise NotYet(f"{where} {sizes}", hint="sizes are whole numbers: // and % give them")
+    return [int(size) for size in sizes]
 
 
 @check("02/uneven")

@@ -11,9 +11,9 @@ from ..errors import UsageError, join_ranks
 from ..schedule import ALGORITHMS, Schedule, Trace, Transfer, check_schedule, count, from_steps, make_step, simulate, trace
 from ..schedule.model import Step
 from ..schedule.records import ScheduleRun
-from ..units import is_whole
+from ..units import is_number, is_whole
 from ..wire import TensorTable
-from ._base import NotYet, check, plain, rows
+from ._base import TWO_RANKS, NotYet, as_number, check, function, heard, no_text, plain, rows, totals
 
 WORLDS = (2, 3, 4, 5, 8)
 Move = tuple[int, int, int, bool]
@@ -27,13 +27,30 @@ def schedule_of(steps: Sequence[Sequence[Move]], ranks: int, name: str = "my-rin
     1
     """
     try:
-        made = [[Transfer(int(a), int(b), int(c), int(c) + 1, bool(adds)) for a, b, c, adds in moves] for moves in steps]
+        given = [[(as_number(a), as_number(b), as_number(c), bool(adds)) for a, b, c, adds in moves] for moves in steps]
+        for index, moves in enumerate(given):
+            _check_numbers(moves, index, ranks)
+        made = [[Transfer(int(a), int(b), int(c), int(c) + 1, adds) for a, b, c, adds in moves] for moves in given]
     except (TypeError, ValueError):
-        raise NotYet("these are no steps", hint="a step is a list of (from rank, to rank, chunk, adds)") from None
+        got: Any = steps
+        what = "these are no steps" if isinstance(got, Sequence) else f"these are no steps: {heard(got)}"
+        raise NotYet(what, hint="a step is a list of (from rank, to rank, chunk, adds)") from None
     try:
         return from_steps(name, "all_reduce", ranks, ranks, made)
     except UsageError as error:
         raise NotYet(f"on {ranks} ranks: {error.what}", hint=error.hint) from None
+
+
+def _check_numbers(moves: Sequence[Move], index: int, ranks: int) -> None:
+    """NotYet for a rank or a chunk that there is not, with what is usually forgotten."""
+    here = f"on {ranks} ranks, step {index}:"
+    for src, dst, chunk, _ in moves:
+        for what, value, said in (("rank", src, "rank"), ("rank", dst, f"rank {src} sends to rank"), ("chunk", chunk, "chunk")):
+            no_text(f"{here} {said}", value)
+            if not is_number(value) or not 0 <= value < ranks:
+                raise NotYet(f"{here} {said} {value}", hint=f"{what}s are 0 to {ranks - 1}: use % ranks")
+            if value != int(value):
+                raise NotYet(f"{here} {said} {value}", hint=f"{what}s are whole numbers: // instead of /")
 
 
 def copied_ring(ranks: int) -> Schedule:
@@ -50,7 +67,10 @@ def ring_with(second_half: Callable[[int, int, int], int], ranks: int, name: str
     numbers = np.arange(ranks)
     sent = []
     for step in range(ranks - 1):
-        chunks = [second_half(rank, step, ranks) for rank in range(ranks)]
+        chunks = [as_number(second_half(rank, step, ranks)) for rank in range(ranks)]
+        no_text(f"on {ranks} ranks you send chunk", next((chunk for chunk in chunks if isinstance(chunk, str)), None))
+        if None in chunks:
+            raise NotYet(f"on {ranks} ranks you give {heard(None)}", hint=f"return the number of a chunk, 0 to {ranks - 1}")
         if not all(is_whole(chunk) and 0 <= chunk < ranks for chunk in chunks):
             raise NotYet(f"on {ranks} ranks you send the chunks {chunks}", hint=f"chunks are 0 to {ranks - 1}: use % ranks")
         sent.append(chunks)
@@ -68,6 +88,7 @@ def ring_with(second_half: Callable[[int, int, int], int], ranks: int, name: str
 @check("02/my-ring")
 def my_ring(answer: Callable[[int], Sequence[Sequence[Move]]]) -> str:
     """A ring by its mechanism as well as its result: neighbours only, a chunk a step, 2(p - 1) steps, the sum."""
+    function(answer)
     for ranks in WORLDS:
         made = schedule_of(answer(ranks), ranks)
         _check_neighbours(made)
@@ -146,15 +167,28 @@ def copied(run: Any, table: TensorTable) -> str:
     if not table.identical:
         raise NotYet("the ranks differ", hint="run the two cells above again")
     if run.world_size == 2:
-        return "identical and right: on two ranks this mistake can't be seen. Try LABKIT_RANKS=4."
+        return f"identical and right: {TWO_RANKS} The cells below look at 4 ranks."
     if run.agrees:
         raise NotYet("this is the sum already", hint="run copied_ring as it is")
-    return f"{plain(found[0])} on all {run.world_size} ranks: every message as declared, identical, and not the sum."
+    return (
+        f"{plain(found[0])} on all {run.world_size} ranks: every message as declared, identical, and not the sum. "
+        f"{_shortened(totals(run.world_size))} would be right."
+    )
+
+
+def _shortened(numbers: Sequence[int]) -> str:
+    """The beginning and the end of a list.
+
+    >>> _shortened([52, 56, 60, 64]), _shortened([1, 2])
+    ('[52, 56, ... 64]', '[1, 2]')
+    """
+    return f"[{numbers[0]}, {numbers[1]}, ... {numbers[-1]}]" if len(numbers) > 3 else str(list(numbers))
 
 
 @check("02/first-wrong")
 def first_wrong(answer: Callable[[Trace], Any]) -> str:
     """A function that finds the first step in which an unfinished chunk is handed out as finished."""
+    function(answer)
     cases: list[tuple[str, Schedule, int | None]] = []
     for ranks in (3, 4, 6):
         cases.append((f"the copied ring on {ranks} ranks", copied_ring(ranks), ranks - 1))
@@ -165,10 +199,12 @@ def first_wrong(answer: Callable[[Trace], Any]) -> str:
         (f"{name} on 8 ranks", ALGORITHMS[name].schedule(8), None) for name in ("naive", "binomial-tree", "halving-doubling")
     ]
     for name, schedule, truth in cases:
-        got = answer(trace(schedule, schedule.num_chunks))
+        got = as_number(answer(trace(schedule, schedule.num_chunks)))
+        no_text(f"for {name} you say", got)
         if (got is None) != (truth is None) or (truth is not None and (isinstance(got, bool) or got != truth)):
             raise NotYet(
-                f"for {name} you say {got}", hint="who is in the chunk that a rank copies to another, just before it is sent?"
+                f"for {name} you say {'None (is there a return?)' if got is None else got}",
+                hint="who is in the chunk that a rank copies to another, just before it is sent?",
             )
     return f"right in {len(cases)} cases, without looking at a single number."
 
@@ -189,6 +225,7 @@ def _one_wrong(ranks: int, index: int) -> Schedule:
 @check("02/mend")
 def mend(answer: Callable[[int, int, int], int], table: TensorTable) -> str:
     """The mended second half: by the schedule on many worlds, and by the mean on the live ranks."""
+    function(answer)
     for ranks in (2, 3, 4, 5, 8):
         problems = check_schedule(ring_with(answer, ranks))
         if problems:

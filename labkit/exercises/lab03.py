@@ -10,7 +10,7 @@ from typing import Any
 from ..schedule import HeldOut, Link, busbw_gb_per_s, crossover, predict
 from ..schedule.sweeps import Crossing, Sweep
 from ..units import algbw_gb_per_s, format_bytes, format_seconds, is_number
-from ._base import NotYet, check, close, hold
+from ._base import Case, NotYet, as_number, check, close, function, heard, hold, no_text, right
 from .guess import Answer, Found
 
 LINKS = (Link.of(5, 10), Link.of(600, 1.5), Link.of(30, 40))
@@ -20,23 +20,61 @@ MIB = 1 << 20
 # ---- the model
 @check("03/price")
 def price(answer: Callable[[int, float, float, float], Any]) -> str:
-    """The seconds of a ring, by alpha and beta."""
-    cases = (
+    """The seconds of a ring, by alpha and beta; of a wrong answer, which of the two parts is wrong."""
+    function(answer)
+    cases: list[Case] = [
         (
             f"for {size} bytes on {ranks} ranks",
             (ranks, size, link.alpha_s, link.beta_s_per_byte),
             predict("ring", ranks, size, link).seconds,
         )
         for link, ranks, size in itertools.product(LINKS, (2, 3, 4, 8, 100), (0, 1000, 10 * MIB))
-    )
-    hint = "alpha for each message, beta for each byte that a rank sends: both are in the last lab"
+    ]
+    if not right(answer, cases):
+        _parts(answer)
+    hint = "both parts are right alone: they are added, for each message"
     return f"right for {hold(answer, cases, hint, said=_microseconds)} rings, from 2 to 100 ranks."
+
+
+def _parts(answer: Callable[[int, float, float, float], Any]) -> None:
+    """NotYet says which part of a ring's price is wrong: that of the messages, or that of the bytes."""
+    alpha_s, beta_s = 5e-6, 1e-8
+
+    def apart(ranks: int, size: float, alpha: float, beta: float) -> Any:
+        try:
+            return answer(ranks, size, alpha, beta)
+        except ZeroDivisionError:
+            raise NotYet(
+                f"with {'beta' if alpha else 'alpha'} = 0 you divide by 0",
+                hint="alpha is seconds a message, beta seconds a byte: multiply by them",
+            ) from None
+
+    messages: list[Case] = [
+        (f"the messages' part (beta = 0), {ranks} ranks, 5 µs each:", (ranks, 8400, alpha_s, 0.0), 2 * (ranks - 1) * alpha_s)
+        for ranks in (4, 3, 8)
+    ]
+    hold(apart, messages, "2(p - 1) messages, alpha for each", said=_microseconds)
+    for sizes, hint in (
+        ((8400,), "2(p - 1) messages, each of n/p bytes; no //"),
+        ((50,), "n/p as it is: no // here, and nothing rounded"),
+    ):
+        parts: list[Case] = [
+            (
+                f"the bytes' part (alpha = 0), {ranks} ranks, {size} bytes, 0.01 µs each:",
+                (ranks, size, 0.0, beta_s),
+                2 * (ranks - 1) / ranks * size * beta_s,
+            )
+            for ranks in (4, 3, 7)
+            for size in sizes
+        ]
+        hold(apart, parts, hint, said=_microseconds)
 
 
 @check("03/busbw")
 def busbw(answer: Callable[[int, float, int], Any]) -> str:
     """The bus bandwidth of an all-reduce, in GB/s."""
-    tried = itertools.product((2, 3, 4, 8, 64), ((10**9, 0.1), (4096, 20e-6), (64 * MIB, 3e-3)))
+    function(answer)
+    tried = itertools.product((2, 3, 4, 8, 64), ((10**9, 0.1), (100, 10e-6), (4096, 20e-6), (64 * MIB, 3e-3)))
     cases = [
         (
             f"for {size} bytes in {seconds} s on {ranks} ranks",
@@ -47,7 +85,7 @@ def busbw(answer: Callable[[int, float, int], Any]) -> str:
     ]
     if close(answer(4096, 20e-6, 8), algbw_gb_per_s(4096, 20e-6)):
         raise NotYet("that is algbw", hint="times what each rank has to send of the tensor: 2(p - 1)/p")
-    hold(answer, cases, "GB are 1e9 bytes, and the factor is 2(p - 1)/p")
+    hold(answer, cases, "GB are 1e9 bytes, and the factor is 2(p - 1)/p; no // here")
     return "as the field's tools count it, from 2 to 64 ranks."
 
 
@@ -72,14 +110,16 @@ def sweep(measured: Any) -> Found:
 @check("03/alpha-beta")
 def alpha_beta(answer: Callable[[int, tuple[float, float], tuple[float, float]], Any]) -> str:
     """Alpha and beta from two measured points of a ring."""
+    function(answer)
     for link in LINKS:
         for ranks, small, large in ((2, 1000, 10**7), (4, 1024, MIB), (8, 64, 64 * MIB)):
             points = [(size, predict("ring", ranks, size, link).seconds) for size in (small, large)]
             got = answer(ranks, *points)
             if not isinstance(got, (tuple, list)) or len(got) != 2:
-                raise NotYet(f"you return {got}", hint="return alpha, beta")
-            alpha, beta = got
+                raise NotYet(f"you return {heard(got)}", hint="return alpha, beta")
+            alpha, beta = map(as_number, got)
             for name, value, wanted in (("beta", beta, link.beta_s_per_byte), ("alpha", alpha, link.alpha_s)):
+                no_text(f"{ranks} ranks: {name} comes out as", value)
                 if not close(value, wanted, 1e-4):
                     said = f"{value:.6g}" if is_number(value) else value
                     raise NotYet(
@@ -156,11 +196,13 @@ def thousand(many: Mapping[int, Any], one: Mapping[int, Any]) -> Found:
 @check("03/bucket")
 def bucket(answer: Callable[[int, float, float], Any]) -> str:
     """The size from which latency is at most a tenth of a ring's time."""
+    function(answer)
     for link in LINKS:
         for ranks in (2, 4, 8):
-            got = answer(ranks, link.alpha_s, link.beta_s_per_byte)
-            if not isinstance(got, (int, float)) or got <= 0:
-                raise NotYet(f"you say {got}", hint="return a number of bytes")
+            got = as_number(answer(ranks, link.alpha_s, link.beta_s_per_byte))
+            no_text("you say", got)
+            if not is_number(got) or not got > 0:
+                raise NotYet(f"you say {heard(got)}", hint="return a number of bytes")
             paid = predict("ring", ranks, got, link)
             if not close(paid.latency_s, paid.seconds / 10, 1e-3):
                 raise NotYet(

@@ -8,7 +8,7 @@ from typing import Any
 from ..schedule import ALGORITHMS, Link, Schedule, Topology, host_traffic
 from ..schedule.hosts import HostsReport
 from ..units import format_bytes
-from ._base import NotYet, check, hold
+from ._base import NotYet, as_number, check, hold
 from .guess import Answer, Found
 
 MIB = 1 << 20
@@ -47,7 +47,6 @@ def across(report: Any) -> Found:
 @check("03/levels")
 def levels(answer: Callable[[int, int], Any], report: Any) -> str:
     """How many times as much a host sends out in the flat ring as on two levels, by the schedules and by the clock."""
-    found = _whole(report)
     cases = []
     for num_hosts, local in SHAPES:
         ranks = num_hosts * local
@@ -58,8 +57,9 @@ def levels(answer: Callable[[int, int], Any], report: Any) -> str:
         cases.append((f"{num_hosts} hosts of {local} ranks:", (num_hosts, local), flat / two))
     hint = "a host sends 2n(p - 1)/p in the flat ring; across, h hosts do a ring of their own"
     hold(answer, cases, hint, truth="the schedules count")
+    found = _whole(report)
     largest = max(found.comparisons, key=lambda each: each.num_bytes)
-    counted = answer(found.num_hosts, found.ranks_per_host)
+    counted = as_number(answer(found.num_hosts, found.ranks_per_host))
     return f"counted {counted:.2f} times, measured {found.gain(largest):.2f} times at {format_bytes(largest.num_bytes)}."
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..schedule.nccl_log import NcclCost, recorded
 from ..schedule.nccl_model import NcclMachine, choices
-from ..units import format_bytes
-from ._base import NotYet, check, hold
+from ..units import format_bytes, is_number, is_whole
+from ._base import NotYet, as_number, check, function, heard, hold, no_text
 from .guess import Answer, Found
 
 
@@ -18,9 +18,14 @@ def nccl(answer: Any) -> str:
     machine = NcclMachine(num_ranks=32, num_nodes=4, num_channels=16)
     picked = {1 << power: choices(machine, "all_reduce", 1 << power)[0].algorithm for power in range(6, 33)}
     wanted = max(size for size, algorithm in picked.items() if algorithm == "tree")
-    if answer != wanted or isinstance(answer, bool):
-        said = picked.get(answer, "nothing, it is no power of two") if isinstance(answer, int) else "no size"
-        raise NotYet(f"at {answer} the model takes {said}", hint="the largest size for which the tree comes first")
+    got = as_number(answer)
+    no_text("you say", got)
+    if got != wanted or isinstance(got, bool):
+        hint = "the largest size in bytes for which the tree comes first"
+        if is_whole(got) and 0 < got < 1 << 6:  # nobody asks for so few bytes: it is an exponent
+            raise NotYet(f"{got} bytes? 2 to the {got} is 1 << {got}", hint=hint)
+        said = picked.get(got, "nothing, it is no power of two from 1 << 6 to 1 << 32") if is_number(got) else "no size"
+        raise NotYet(f"at {heard(got)} the model takes {said}", hint=hint)
     alone = choices(NcclMachine(num_ranks=8, num_channels=24), "all_reduce", 1024)[0]
     return f"tree up to {format_bytes(wanted)} on four hosts; on one host even 1 KiB goes by {alone.algorithm}."
 
@@ -28,6 +33,7 @@ def nccl(answer: Any) -> str:
 @check("03/nccl-log")
 def nccl_log(answer: Callable[[NcclCost, NcclCost], Any]) -> Found:
     """The size from which a tuner's option with more bandwidth overtakes one with less latency."""
+    function(answer)
     log = recorded("two-sockets")
     pairs = [(log.cost(op, "ring", "LL"), log.cost(op, "ring", "Simple")) for op in ("broadcast", "all_gather")]
     pairs.append((NcclCost("all_reduce", "tree", "LL", 25.2, 8.7), NcclCost("all_reduce", "ring", "Simple", 190.0, 200.0)))

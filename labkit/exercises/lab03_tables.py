@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..schedule import busbw_factor
-from ._base import NotYet, check, close
+from ._base import NotYet, check, close, no_text
 
 KINDS = ("size", "factor", "warm-up", "one rank")
 RANKS, LINK_GB_PER_S = 8, 25.0
@@ -27,8 +27,8 @@ class Liar:
 
     def __repr__(self) -> str:
         head = f"# {self.title}\n# {self.facts}\n"
-        names = f"#{'size (B)':>11} {'count':>10} {'type':>8} {'time (us)':>10} {'algbw':>8} {'busbw':>8}\n"
-        rows = (f"{a:>12} {b:>10} {'float':>8} {t * 1e6:>10.1f} {c:>8.3f} {d:>8.3f}" for a, b, t, c, d in self.lines)
+        names = f"#{'size (B)':>11} {'count':>10} {'type':>8} {'time (us)':>10} {'algbw, GB/s':>12} {'busbw, GB/s':>12}\n"
+        rows = (f"{a:>12} {b:>10} {'float':>8} {t * 1e6:>10.1f} {c:>12.3f} {d:>12.3f}" for a, b, t, c, d in self.lines)
         return head + names + "\n".join(rows)
 
 
@@ -88,6 +88,7 @@ def liars(answer: Any) -> str:
             raise NotYet(f"{name}: {kind!r} is no kind", hint=f"kinds are {', '.join(KINDS)}")
         if kind != table.kind:
             raise NotYet(f"{name}: not {kind}", hint=_LOOK[table.kind])
+        no_text(f"{name}: {kind} it is; you say", number)
         if not close(number, table.number, 0.02):
             raise NotYet(f"{name}: {kind} it is, but not {number}", hint=_NUMBERS[table.kind])
     return "all four caught, and you can say why."
@@ -100,7 +101,7 @@ _LOOK = {
     "one rank": "is there a busbw that no link can carry?",
 }
 _NUMBERS = {
-    "size": "the right busbw of the last line: S is the total",
+    "size": "the right busbw of the last line: for all-gather the size is the total",
     "factor": "the right busbw of the last line: algbw times 2(p - 1)/p",
     "warm-up": "the size of the line that is not to be believed",
     "one rank": "the size of the first line whose busbw is more than the link carries",

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ..launching import OWN_NAMES
 from . import dispatch
 from .context import RankContext
 from .groups import Groups
@@ -80,7 +81,7 @@ def make_context(namespace: dict[str, Any]) -> RankContext:
         torch.cuda.set_device(device)
         torch.set_default_device(device)  # the same cell runs on a GPU and on a CPU
     namespace.update(rank=context.rank, world_size=context.world_size, device=device, torch=torch, dist=dist)
-    context.own_names = frozenset({"rank", "world_size", "device", "torch", "dist"})
+    context.own_names = frozenset(OWN_NAMES)
     dump_on_signal(context.run_dir / f"rank-{context.rank}.stack")
     context.leave()
     return context

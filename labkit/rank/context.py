@@ -74,11 +74,9 @@ class RankContext:
 
     def user_names(self) -> list[str]:
         """The learner's variables, in order of their making."""
-        return [
-            name
-            for name in list(self.namespace)
-            if not name.startswith("_") and name not in self.own_names and name not in _IPYTHON_NAMES
-        ]
+        found: list[Any] = list(self.namespace)
+        names = [name for name in found if isinstance(name, str) and not name.startswith("_")]  # `globals()[5] = 1` is allowed
+        return [name for name in names if name not in self.own_names and name not in _IPYTHON_NAMES]
 
 
 _IPYTHON_NAMES = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Callable, Iterator
 
-from ..errors import UsageError
+from ..errors import UsageError, shown
 from ..plain import record
 
 _NAMES = {
@@ -20,9 +21,11 @@ _NAMES = {
 }  # fmt: skip
 _PIECES = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
 _NCCL_TEST = re.compile(r"\b([a-z_]+)_perf\b")
-_NCCL_ROW = re.compile(r"^\s*(\d+)\s+\d+\s+[a-z]\w*\s+(.*)$")
+_NCCL_HEAD = re.compile(r"^#\s+(size\s+count\s+type\b.*)$", re.MULTILINE)
+_NCCL_ROW = re.compile(r"^\s*[0-9]+\s+[0-9]+\s+[a-z]\w*\s")
 _OSU_TITLE = re.compile(r"#\s*OSU MPI\S*\s+(.*?)\s+Latency Test", re.IGNORECASE)
-_OSU_ROW = re.compile(r"^\s*(\d+)\s+([\d.]+)(?:\s|$)")
+_OSU_ROW = re.compile(r"^\s*([0-9]+)\s+([-+.0-9][-+.0-9eE]*|[-+]?(?:nan|inf))(?:\s|$)", re.IGNORECASE)
+LONGEST_S = 86_400.0  # a call that took longer is none
 
 
 @record
@@ -66,24 +69,26 @@ def _made(tool: str, collective: str, pairs: Iterator[tuple[int, float]], note: 
 
 def _nccl(text: str, world_size: int) -> Beside | None:
     """Rows of size, count, type, [redop, [root,]] time, algbw, busbw, #wrong: out of place, then the same in place."""
-    if not re.search(r"^#\s+size\s+count\s+type\b", text, flags=re.M):
+    head = _NCCL_HEAD.search(text)
+    columns = head[1].split() if head else []
+    if "time" not in columns:
         return None
-    named = _NCCL_TEST.search(text)
-    return _made("nccl-tests", _name(named[1]) if named else "", _nccl_rows(text))
+    named, at = _NCCL_TEST.search(text), columns.index("time")
+    rows = ((line, line.split()) for line in text.splitlines() if _NCCL_ROW.match(line))
+    pairs = (_pair(words[0], words[at] if len(words) > at else "", line) for line, words in rows)
+    return _made("nccl-tests", _name(named[1]) if named else "", pairs)
 
 
-def _nccl_rows(text: str) -> Iterator[tuple[int, float]]:
-    for line in text.splitlines():
-        row = _NCCL_ROW.match(line)
-        if row is None:
-            continue
-        words = row[2].split()
-        while words and not re.fullmatch(r"\d+\.\d+|\d+", words[0]):
-            words.pop(0)  # redop
-        if words and re.search(r"\broot\b", text) and len(words) in (5, 9):
-            words.pop(0)  # root
-        if words:
-            yield int(row[1]), float(words[0]) / 1e6
+def _pair(size: str, time_us: str, line: str) -> tuple[int, float]:
+    """Bytes and seconds of one line; UsageError for what can't be, since a table with a damaged line is damaged."""
+    try:
+        time_s = float(time_us) / 1e6
+    except ValueError:
+        time_s = math.nan
+    if not re.fullmatch("[0-9]{1,15}", size) or not 0 <= time_s <= LONGEST_S:
+        hint = "give the tool's own output, whole and as it was"
+        raise UsageError(f"no size and time in the line {shown(line.strip())}", hint=hint)
+    return int(size), time_s
 
 
 def _osu(text: str, world_size: int) -> Beside | None:
@@ -92,7 +97,8 @@ def _osu(text: str, world_size: int) -> Beside | None:
         return None
     collective = _name(title[1])
     times = world_size if collective in _PIECES else 1
-    rows = ((int(m[1]) * times, float(m[2]) / 1e6) for line in text.splitlines() if (m := _OSU_ROW.match(line)))
+    found = (_pair(m[1], m[2], line) for line in text.splitlines() if (m := _OSU_ROW.match(line)))
+    rows = ((size * times, time_s) for size, time_s in found)
     note = f"OSU counts one rank's piece; taken times {world_size} ranks" if times > 1 else ""
     return _made("OSU", collective, rows, note)
 
@@ -100,13 +106,13 @@ def _osu(text: str, world_size: int) -> Beside | None:
 def _own(text: str, world_size: int) -> Beside | None:
     if not text.startswith("name,collective,"):
         return None
-    found = list(csv.DictReader(io.StringIO(text)))
     try:
-        first = found[0]["name"] if found else ""
-        rows = [(int(row["size_bytes"]), float(row["time_us"]) / 1e6) for row in found if row["name"] == first]
-        return _made("labkit", found[0]["collective"] if found else "", iter(rows))
-    except (KeyError, ValueError, TypeError):
+        found = [row for row in csv.DictReader(io.StringIO(text)) if row["name"] and row["collective"]]
+        lines = [(row["size_bytes"] or "", row["time_us"] or "") for row in found if row["name"] == found[0]["name"]]
+    except (KeyError, csv.Error):  # an Error: a field of more than 131,072 characters
         return None
+    rows = (_pair(size, time_us, f"{size},{time_us}") for size, time_us in lines)
+    return _made("labkit", _name(found[0]["collective"]) if found else "", rows)
 
 
 def _name(text: str) -> str:

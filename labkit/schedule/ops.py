@@ -47,13 +47,13 @@ OPS: dict[str, ReduceOp] = {
 }
 
 
-def reduce_op(name: str) -> ReduceOp:
-    """The op of that name, in upper or lower case.
+def reduce_op(op: Any) -> ReduceOp:
+    """The op of that name, in upper or lower case; torch's `ReduceOp.SUM` has its name.
 
     >>> reduce_op("sum").combine(2, 3)
     np.int64(5)
     """
-    try:
-        return OPS[name.upper()]
-    except KeyError:
-        raise unknown("reduce op", name, OPS) from None
+    name = op if isinstance(op, str) else getattr(op, "name", None)
+    if not isinstance(name, str) or name.upper() not in OPS:
+        raise unknown("reduce op", op, OPS)
+    return OPS[name.upper()]

@@ -92,6 +92,11 @@ class Program:
     apart: bool = False
     root: int = 0
 
+    @property
+    def reduces(self) -> bool:
+        """The collective adds; one that only moves numbers has no op, and nothing to average."""
+        return collective(self.collective).reduces
+
     def layout(self, num_elements: int) -> Layout:
         """Where the chunks lie, for n elements."""
         return collective(self.collective).layout(num_elements, self.world_size, self.num_chunks)

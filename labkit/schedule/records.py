@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import statistics
 
-from ..errors import join_ranks
+from ..errors import count, join_ranks
 from ..plain import record
+from ..registry import unknown
 from ..units import format_bytes, format_seconds
 from ..wire import Diagnosis
 from .recording import Source, told
 
+FAR_OFF = 1e300  # NaN or infinity where the library has a number, or the other way round; JSON has neither
 NOTEWORTHY = 0.05  # of a rank's time: an earlier start than this is said, since the rank's steps have that wait in them
 # What can be reduced on live ranks, with bytes an element.
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int8": 1, "uint8": 1,
 }  # fmt: skip
+MOST = 1 << 40  # elements, or bytes: more than any rank holds, and numpy still counts it
 
 
 @record
@@ -102,7 +105,7 @@ class ScheduleRun:
         return tuple(max(column) for column in zip(*(each.step_s for each in self.ranks), strict=True)) if self.ranks else ()
 
     def __str__(self) -> str:
-        head = f"{self.name}, {format_bytes(self.num_bytes)} of {self.dtype} on {self.world_size} ranks"
+        head = f"{self.name}, {format_bytes(self.num_bytes)} of {self.dtype} on {count(self.world_size, 'rank')}"
         if not self.ended:
             verdict = self.diagnosis.verdict if self.diagnosis is not None else None
             said = [verdict.sentence, f"Next: {verdict.next_step}"] if verdict is not None else [self.error]
@@ -110,7 +113,7 @@ class ScheduleRun:
         wrong = f"NOT what the library's all-reduce gives, on {join_ranks(self.disagreeing)}"
         same = "as the library's all-reduce gives" if self.agrees else wrong
         counts = "as declared" if self.counted else "NOT as declared"
-        lines = [f"{head}: {format_seconds(self.seconds)}, {self.num_steps} steps; {same}; messages and bytes {counts}"]
+        lines = [f"{head}: {format_seconds(self.seconds)}, {count(self.num_steps, 'step')}; {same}; messages and bytes {counts}"]
         lines += [_rank_line(each) for each in self.ranks]
         lines += [] if self.diagnosis is None else [str(self.diagnosis)]
         lines += self.notes
@@ -121,9 +124,18 @@ def _rank_line(each: RankRun) -> str:
     steps = f"; steps {', '.join(format_seconds(seconds) for seconds in each.step_s[:16])}" if any(each.step_s) else ""
     more = ", ..." if len(each.step_s) > 16 else ""
     more += f" (began {format_seconds(each.early_s)} early)" if steps and each.early_s > NOTEWORTHY * each.seconds else ""
-    wrong = "" if each.agrees else f"; differs by {each.worst:.1e}"
-    sent = f"sent {each.sent_messages} messages, {format_bytes(each.sent_bytes)}"
+    wrong = "" if each.agrees else f"; {far_off(each.worst)}"
+    sent = f"sent {count(each.sent_messages, 'message')}, {format_bytes(each.sent_bytes)}"
     return f"rank {each.rank}: {sent}{steps}{more}{wrong}"
+
+
+def far_off(worst: float) -> str:
+    """How far a result is from the library's.
+
+    >>> far_off(0.25)
+    'off by up to 0.25 times the largest value'
+    """
+    return f"off by up to {worst:.2g} times the largest value" if worst < FAR_OFF else "NaN or infinity in other places"
 
 
 class Rounds:
@@ -175,18 +187,27 @@ class Comparison:
 
     def speed(self, name: str) -> float:
         """The library's time over this one's, the median over rounds: 0.5 is half as fast as the library."""
-        (found,) = [each for each in self.timings if each.name == name]
+        found = next((each for each in self.timings if each.name == name), None)
+        if found is None:
+            raise unknown("entry", name, [each.name for each in self.timings])
         pairs = zip(self.library.times_s, found.times_s, strict=True)
-        return statistics.median(theirs / ours for theirs, ours in pairs)
+        # one acted rank sends nothing, and takes no time at all
+        return statistics.median(theirs / ours if ours else 1.0 for theirs, ours in pairs)
+
+    @property
+    def ratios(self) -> str:
+        """What is to be known of the speeds, where it makes a difference."""
+        if len(self.library.times_s) < 2:
+            return ""
+        return "The speed is the median of each round's ratio, not the ratio of the medians."
 
     def __str__(self) -> str:
         width = max(len(each.name) for each in self.timings)
-        lines = [
-            f"all-reduce of {format_bytes(self.num_bytes)} on {self.world_size} ranks, median of {len(self.library.times_s)}"
-            + (f", {self.where}" if self.where else "")
-        ]
+        what = f"all-reduce of {format_bytes(self.num_bytes)} on {count(self.world_size, 'rank')}"
+        lines = [f"{what}, median of {len(self.library.times_s)}" + (f", {self.where}" if self.where else "")]
         for each in self.timings:
             spread = f"{format_seconds(each.low_s)} to {format_seconds(each.high_s)}"
             part = f"{self.speed(each.name):.2f} of the library's speed" if each is not self.library else ""
             lines.append(f"{each.name:<{width}}  {format_seconds(each.median_s):>8}  ({spread})  {part}".rstrip())
+        lines += [self.ratios] if self.ratios else []
         return told("\n".join(lines), self.source)

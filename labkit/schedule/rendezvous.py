@@ -96,8 +96,7 @@ class _Machine:
 
     def result(self) -> NDArray[Any]:
         found = self.data[self.program.elements("end", self.num_elements)]
-        reduces = self.program.collective in ("all_reduce", "reduce_scatter", "reduce")
-        return self.op.finish(found, self.program.world_size) if reduces else found
+        return self.op.finish(found, self.program.world_size) if self.program.reduces else found
 
 
 def _meet(

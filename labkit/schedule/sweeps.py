@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import re
 from collections.abc import Sequence
 
-from ..errors import UsageError
+from ..errors import UsageError, count, shown
 from ..plain import record
 from ..units import algbw_gb_per_s, format_bytes, format_seconds, is_whole
 from .algorithm import ALGORITHMS
@@ -15,7 +16,7 @@ from .bandwidth import FACTORS, busbw_factor
 from .cost import Link
 from .fit import HeldOut, Sample, hold_out
 from .recording import Source, told
-from .records import Comparison, Rounds
+from .records import MOST, Comparison, Rounds
 
 # The library's collectives, and the algorithm whose formula is fitted to each. gloo's all-reduce is a ring at every size.
 LIBRARY_MODELS = {
@@ -53,7 +54,8 @@ class Point(Rounds):
 
     @property
     def algbw_gb_per_s(self) -> float:
-        return algbw_gb_per_s(self.num_bytes, self.median_s)
+        """Bytes over time; 0 where there was no time, as on one acted rank, which sends nothing."""
+        return algbw_gb_per_s(self.num_bytes, self.median_s) if self.median_s > 0 else 0.0
 
     @property
     def busbw_gb_per_s(self) -> float:
@@ -91,9 +93,11 @@ class Sweep:
     def fit(self, name: str, hold: Sequence[int] = ()) -> HeldOut:
         """Latency and bandwidth that explain the points best, without the held-out sizes (the middle one by default)."""
         points = self.of(name)
-        if len(points) < 3:
-            raise UsageError(f"{len(points)} sizes of {name} are too few to fit and hold one out", hint="sweep at least three")
-        held = list(hold) or [points[len(points) // 2].num_bytes]
+        sizes = sorted({point.num_bytes for point in points})
+        if len(sizes) < 3:
+            few = f"{count(len(sizes), 'size')} of {name} {'is' if len(sizes) == 1 else 'are'}"
+            raise UsageError(f"{few} too few to fit and hold one out", hint="sweep at least three")
+        held = list(hold) or [sizes[len(sizes) // 2]]
         return hold_out([point.sample() for point in points], held)
 
     def __str__(self) -> str:
@@ -119,7 +123,8 @@ class Crossing:
         said = format_bytes(self.predicted_bytes) if self.predicted_bytes is not None else "at no size"
         seen = format_bytes(self.measured_bytes) if self.measured_bytes is not None else "at none of the sizes"
         fitted = f"{format_seconds(self.link.alpha_s)} a message, {1e-9 / max(self.link.beta_s_per_byte, 1e-18):.2f} GB/s"
-        text = f"{self.one} and {self.other} on {self.world_size} ranks cross: predicted {said} (from {fitted}), measured {seen}"
+        both = f"{self.one} and {self.other} on {count(self.world_size, 'rank')}"
+        text = f"{both} cross: predicted {said} (from {fitted}), measured {seen}"
         return told(text, self.source)
 
 
@@ -146,35 +151,38 @@ def crossing_of(pairs: Sequence[tuple[float, float]], *, rises: bool | None = No
     return best
 
 
-def parse_sizes(sizes: Sequence[int] | str) -> tuple[int, ...]:
-    """Sizes in bytes: a list of numbers, or text: "1K,64K", or "1K:64M:4" from, to, and by which factor.
+def parse_sizes(sizes: Sequence[int] | int | str) -> tuple[int, ...]:
+    """Sizes in bytes: a number or a list of them, or text: "1K,64K", or "1K:64M:4" from, to, and by which factor.
 
     >>> parse_sizes("1K:64K:4"), parse_sizes("8,2M")
     ((1024, 4096, 16384, 65536), (8, 2097152))
     """
     if not isinstance(sizes, str):
-        found = tuple(sizes)
-        if not found or not all(is_whole(size) and size > 0 for size in found):
-            raise UsageError(f"{sizes!r} are no sizes", hint="give bytes, for example [1024, 65536], or '1K:64M:4'")
+        found: tuple[int, ...] = ()
+        with contextlib.suppress(TypeError):  # what is neither a number nor many is refused below
+            found = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+        if not found or not all(is_whole(size) and 0 < size <= MOST for size in found):
+            raise UsageError(f"{shown(sizes)} are no sizes", hint="give bytes, for example [1024, 65536], or '1K:64M:4'")
         return found
     if ":" not in sizes:
         return tuple(_size(part) for part in sizes.split(","))
     low, high, *rest = sizes.split(":")
     factor = rest[0] if rest else "4"
     if len(rest) > 1 or not re.fullmatch(r"[0-9]{1,6}", factor) or int(factor) < 2:
-        raise UsageError(f"{sizes!r} is no range of sizes", hint="give from, to and factor, for example 1K:64M:4")
+        raise UsageError(f"{shown(sizes)} is no range of sizes", hint="give from, to and factor, for example 1K:64M:4")
     least, most = _size(low), _size(high)
     if least > most:
-        raise UsageError(f"{sizes!r} is an empty range", hint="the first size is the smaller one")
+        raise UsageError(f"{shown(sizes)} is an empty range", hint="the first size is the smaller one")
     steps = itertools.takewhile(lambda size: size <= most, (least * int(factor) ** power for power in itertools.count()))
     return tuple(steps)
 
 
 def _size(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,15})([KMG]?)(i?B?)", text.strip(), flags=re.IGNORECASE | re.ASCII)
-    if match is None or int(match[1]) == 0:
-        raise UsageError(f"{text!r} is no size", hint="give bytes, or 1K, 64M, 2G (of 1024)")
-    return int(match[1]) * _UNITS[match[2].upper()]
+    size = 0 if match is None else int(match[1]) * _UNITS[match[2].upper()]
+    if not 0 < size <= MOST:
+        raise UsageError(f"{shown(text)} is no size", hint="give bytes, or 1K, 64M, 2G (of 1024)")
+    return size
 
 
 def collective_of(name: str) -> str:

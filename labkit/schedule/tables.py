@@ -7,6 +7,7 @@ import io
 import statistics
 from collections.abc import Sequence
 
+from ..errors import UsageError, count
 from ..units import format_bytes, format_seconds
 from .beside import Beside
 from .sweeps import Point, Sweep
@@ -37,7 +38,7 @@ def table(sweep: Sweep, beside: Beside | None = None) -> str:
 def title(point: Point) -> str:
     """What was measured, on how many ranks and how often."""
     own = "" if point.name == point.collective else f", schedule {point.name} on the live ranks"
-    return f"{point.collective} on {point.world_size} ranks{own}; median of {len(point.times_s)}"
+    return f"{point.collective} on {count(point.world_size, 'rank')}{own}; median of {len(point.times_s)}"
 
 
 def _head(beside: Beside | None) -> list[str]:
@@ -71,11 +72,13 @@ def average(points: Sequence[Point]) -> str:
 
 
 def fitted(sweep: Sweep, name: str) -> str:
-    """What a fit makes of a contestant's points, and how it meets one that it has not seen; "" for too few of them."""
-    points = sweep.of(name)
-    if len(points) < 4 or sweep.world_size < 2:
+    """What a fit makes of a contestant's points, and how it meets one that it has not seen; "" where none can be made."""
+    if len({point.num_bytes for point in sweep.of(name)}) < 4 or sweep.world_size < 2:
         return ""
-    found = sweep.fit(name)
+    try:
+        found = sweep.fit(name)
+    except UsageError:  # such as a name that no model has; the points are shown all the same
+        return ""
     link, (held, *_) = found.fit.link, found.residuals
     speed = f"{1e-9 / link.beta_s_per_byte:.3g} GB/s a link" if link.beta_s_per_byte else "no limit of bandwidth in sight"
     made = f"fit as {held.sample.algorithm}: {format_seconds(link.alpha_s)} a message, {speed}"

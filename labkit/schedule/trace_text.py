@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..phrases import WIDTH, count, wrapped
+from ..errors import count
+from ..phrases import WIDTH, wrapped
 from ..units import format_bytes
 from .trace import StepFrame, Trace
 
@@ -22,8 +23,8 @@ def summary(trace: Trace, position: int) -> str:
     messages = frame.sent_messages if frame else (0,) * trace.world_size
     low, high = format_bytes(min(sent)), format_bytes(max(sent))
     volume = low if low == high else f"{low} to {high}"
-    many = count(max(messages), "message")
-    many = many if min(messages) == max(messages) else f"{min(messages)} to {many}"
+    fewest, most = min(messages), max(messages)
+    many = count(most, "message") if fewest == most else f"{fewest} to {most} messages"
     return f"each rank has sent {volume} in {many}; together {format_bytes(sum(sent))} in {count(sum(messages), 'message')}"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import join_ranks
-from ..phrases import bands, count
+from ..errors import count, join_ranks
+from ..phrases import bands
 from . import TensorSample, TensorTable
 from .differences import Differences, comparison, pick, written
 

@@ -30,8 +30,8 @@ def span(low: float, middle: float, high: float, most: float, about: str) -> str
     at_low, at_middle, at_high = (min(value / most, 1.0) * (_WIDTH - 2) if most else 0.0 for value in (low, middle, high))
     line = _HEIGHT / 2
     return (
-        f'<svg class="lk-span" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" role="img" '
-        f'aria-label="{h.esc(about)}"><title>{h.esc(about)}</title>'
+        f'<svg class="lk-span" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" '
+        f'preserveAspectRatio="none" role="img" aria-label="{h.esc(about)}"><title>{h.esc(about)}</title>'
         f'<rect class="lk-span-bar" x="0" y="1" width="{at_middle:.1f}" height="{_HEIGHT - 2}"/>'
         f'<path class="lk-span-line" d="M{at_low:.1f},{line:g}H{at_high:.1f}M{at_low:.1f},3v8M{at_high:.1f},3v8"/></svg>'
     )

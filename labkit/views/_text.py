@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..phrases import bands, columns, count, fold, label, sentence, wrapped
+from ..errors import count
+from ..phrases import bands, columns, fold, label, sentence, wrapped
 
 __all__ = [
     "INDENT", "LIMIT", "bands", "cap", "clean", "columns", "count", "fold", "indent", "label", "one_line", "sentence", "wrapped",

@@ -10,7 +10,7 @@ from ._base import add
 from ._recorded import block
 from ._text import count
 
-_KEY = "The bar is the median, the line reaches from the quickest to the slowest."
+_KEY = "The bar is the median, the line reaches from the quickest to the slowest."  # below the table
 
 
 def text(found: Comparison) -> str:
@@ -34,11 +34,7 @@ def html(found: Comparison) -> str:
     most = max(each.high_s for each in found.timings)
     rows = "".join(_row(found, each, most) for each in found.timings)
     table = f'<div class="lk-scroll"><table><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div>'
-    return block(
-        table + h.para("The bar is the median, the line reaches from the quickest to the slowest.", "lk-tag"),
-        found.source,
-        head=head,
-    )
+    return block(table + h.para(f"{_KEY} {found.ratios}".rstrip(), "lk-tag"), found.source, head=head)
 
 
 add(Comparison, text, html)

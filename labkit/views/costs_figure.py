@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 _GREY = "#808080"  # read on white and on black
 _GRID = "rgba(128,128,128,0.35)"
 _WIDE = 48  # characters of a line of the title: what a narrow notebook shows
-# Okabe and Ito's set, with a shape and a dash each, so that no colour is needed
-_LOOKS = (
-    ("#0072b2", "circle", "solid"), ("#d55e00", "square", "dash"), ("#009e73", "diamond", "dot"),
-    ("#cc79a7", "triangle-up", "dashdot"), ("#e69f00", "x", "longdash"), ("#56b4e9", "star", "longdashdot"),
+# Near Okabe and Ito's set, but seen on light and on dark pages; with a shape and a dash each, so that no colour is needed
+LOOKS = (
+    ("#2f8ccc", "circle", "solid"), ("#d55e00", "square", "dash"), ("#009e73", "diamond", "dot"),
+    ("#c2709e", "triangle-up", "dashdot"), ("#b07d00", "x", "longdash"), ("#8d7fd1", "star", "longdashdot"),
 )  # fmt: skip
 
 
 def traces(curves: CostCurves) -> list[dict[str, Any]]:
     """Lines below, points above them, crossings on top."""
-    looks = {name: _LOOKS[index % len(_LOOKS)] for index, name in enumerate(curves.names)}
-    made = [_line(line, looks[line.name], alone=not any(p.name == line.name for p in curves.points)) for line in curves.lines]
+    looks = {name: LOOKS[index % len(LOOKS)] for index, name in enumerate(curves.names)}
+    made = [_line(line, looks[line.name]) for line in curves.lines]
     for name, look in looks.items():
         points = [point for point in curves.points if point.name == name]
         if points:
@@ -33,13 +33,13 @@ def traces(curves: CostCurves) -> list[dict[str, Any]]:
     return [*made, *(_crossing(each) for each in curves.crossings)]
 
 
-def _line(line: CostLine, look: tuple[str, str, str], *, alone: bool) -> dict[str, Any]:
+def _line(line: CostLine, look: tuple[str, str, str]) -> dict[str, Any]:
     said = [f"{esc(line.name)}, {format_bytes(x)}: the model says {format_seconds(y)}" for x, y in _pairs(line)]
     return {
         "type": "scatter", "mode": "lines", "name": f"{esc(line.name)}, model", "legendgroup": esc(line.name),
         "x": [round(x, 3) for x in line.num_bytes], "y": [float(f"{y:.6g}") for y in line.seconds],
-        "line": {"color": look[0], "dash": look[2], "width": 2}, "hovertext": said, "hoverinfo": "text",
-        "showlegend": True, "opacity": 1.0 if alone else 0.8,
+        "line": {"color": look[0], "dash": look[2], "width": 2.5}, "hovertext": said, "hoverinfo": "text",
+        "showlegend": True,
     }  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def layout(curves: CostCurves) -> dict[str, Any]:
     ]
     ys = [y for point in curves.points for y in (point.low_s, point.high_s)] + [y for line in curves.lines for y in line.seconds]
     ys = [y for y in ys if y > 0] or [1e-6]  # a model may cost nothing, which has no place on a logarithmic axis
-    axis = {"type": "log", "gridcolor": _GRID, "showline": True, "linecolor": _GRID, "zeroline": False, "ticks": "outside"}
+    axis = {"type": "log", "gridcolor": _GRID, "showline": True, "linecolor": _GREY, "zeroline": False, "ticks": "outside"}
     sizes, times = byte_ticks(min(xs), max(xs)), time_ticks(min(ys), max(ys))
     head = textwrap.wrap(curves.title, _WIDE)
     said = [line for each in _said(curves) for line in textwrap.wrap(each, _WIDE)]
@@ -132,8 +132,10 @@ def layout(curves: CostCurves) -> dict[str, Any]:
 
 def _said(curves: CostCurves) -> list[str]:
     """What stands below the title: what is to be known of all of it, and the crossings."""
-    cheapest = [f"from {format_bytes(each.num_bytes)} on {each.other} is the cheapest ({each.how})" for each in curves.crossings]
-    return [*filter(None, [curves.note]), *cheapest]
+    names = {line.name for line in curves.lines} or set(curves.names)
+    which = "cheaper" if len(names) == 2 else "the cheapest"
+    crossed = [f"from {format_bytes(each.num_bytes)} on {each.other} is {which} ({each.how})" for each in curves.crossings]
+    return [*filter(None, [curves.note]), *crossed]
 
 
 def byte_ticks(low: float, high: float) -> list[float]:

@@ -69,11 +69,12 @@ def html(report: HostsReport) -> str:
     body = h.para(f"{report.reason[0].upper()}{report.reason[1:]}.", "lk-lead") if report.reason else ""
     body += h.para(
         "The library's all-reduce across hosts, and how many times as long it takes as inside one. "
-        "A bar is the median, the line its spread."
+        "A bar is the median, the line its spread; each row has its own scale."
     ) + _swept(report)
     if report.comparisons:
         body += h.para(
-            f"All {report.world_size} ranks, message by message: how many times as long one level takes as two."
+            f"All {report.world_size} ranks, message by message: how many times as long one level takes as two. "
+            "Here, too, each row has its own scale."
         ) + _compared(report)
     return block(body, report.source, head=head(report))
 

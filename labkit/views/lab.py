@@ -16,7 +16,7 @@ def check_text(seen: CheckSeen) -> str:
 
 def check_html(seen: CheckSeen) -> str:
     mark, accent = ("✓", "good") if seen.passed else ("✗", "bad")
-    tries = f" · at try {seen.num_tries}" if seen.num_tries > 1 else ""
+    tries = f" · at try {seen.num_tries}" if seen.num_tries > 1 and not seen.again else ""
     tag = f'<div class="lk-tag">{h.esc(seen.name)}{tries}</div>'
     guess = h.para(seen.guess) if seen.guess else ""
     return h.block(tag + h.para(f"{mark} {seen.says}", "lk-lead") + guess, accent)
@@ -54,7 +54,7 @@ def lab_html(record: LabRecord) -> str:
     passed, wanted = _done(record)
     whole = not record.open_checks and record.finished
     lead = f"{'✓' if whole else '…'} {record.lab}: {passed} of {count(wanted, 'check')} passed"
-    body = h.para(lead, "lk-lead")
+    body = h.para(lead, "lk-lead") + (h.para(record.unseen) if record.unseen else "")
     rows = [("still open", ", ".join(record.open_checks))] if record.open_checks else []
     calls = sum(entry.num_calls for entry in record.collectives)
     rows.append(("what ran", f"{record.num_processes} processes, {count(calls, 'call')}, {count(record.num_cells, 'rank cell')}"))

@@ -7,7 +7,7 @@ from typing import Any
 from . import _html as h
 from ._base import add
 
-_HEAD = ("size (B)", "count", "type", "time (µs)", "algbw", "busbw")
+_HEAD = ("size (B)", "count", "type", "time (µs)", "algbw, GB/s", "busbw, GB/s")
 
 
 def text(table: Any) -> str:

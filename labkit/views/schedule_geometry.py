@@ -19,6 +19,7 @@ from .schedule_curves import Curve, Pair, Point, link, on_curve, overlap
 DETAIL = 16  # ranks whose chunks are drawn; above that the pattern alone
 MANY_CHUNKS = 40  # of one rank; more would be specks
 TITLE, FOOT, PAD = 22, 32, 6  # of a rank's box, above and below its chunks and at their sides
+WORDS = 78  # width of a box's words where they stand beside its chunk
 EDGE = 14  # around the whole picture
 LABEL = 17  # height of an arrow's label
 _FINE = 720  # points of the curve that ranks are placed on
@@ -27,7 +28,10 @@ _PLACES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78, 0.45, 0.35, 0.55, 0.65)  # of a 
 
 @dataclass(frozen=True)
 class Scene:
-    """`boxes[rank]` is x, y, width, height; `slots[rank]` the chunks that have a cell in it, none without `detail`."""
+    """`boxes[rank]` is x, y, width, height; `slots[rank]` the chunks that have a cell in it, none without `detail`.
+
+    A box's words stand above and below its chunks, or `beside` its only one.
+    """
 
     kind: str
     width: float
@@ -38,13 +42,25 @@ class Scene:
     cell: tuple[int, int]
     columns: int
     links: dict[Pair, Curve]
+    beside: bool = False
 
     def cell_at(self, rank: int, slot: int) -> Point:
         """The corner of a cell."""
         x, y, width, _ = self.boxes[rank]
+        if self.beside:
+            return x + PAD, y + PAD
         used = min(self.columns, len(self.slots[rank]))
         left = x + (width - used * self.cell[0]) / 2
         return left + slot % self.columns * self.cell[0], y + TITLE + slot // self.columns * self.cell[1]
+
+    def words_at(self, rank: int) -> tuple[Point, Point, Point]:
+        """Where a box's three lines are centred, each on its baseline: the rank, its bytes and its messages."""
+        x, y, width, height = self.boxes[rank]
+        if self.beside:
+            middle, y = x + PAD + self.cell[0] + WORDS / 2, y + height / 2
+            return (middle, y - 10), (middle, y + 5), (middle, y + 18)
+        middle = x + width / 2
+        return (middle, y + 15), (middle, y + height - 20), (middle, y + height - 7)
 
     def labels_at(self, arrows: Sequence[tuple[Pair, float]]) -> list[Point]:
         """Where the labels of arrows that are seen together stand, given their widths: clear of boxes and of one another."""
@@ -86,6 +102,12 @@ def depths(trace: Trace) -> dict[int, int]:
     return found
 
 
+def _deep(trace: Trace) -> bool:
+    """Whether a tree is rather high than wide, so that flat boxes let it be seen as a whole."""
+    leaves = sum(len(others) == 1 for others in _neighbours(pairs_of(trace)).values())
+    return 2 * (max(depths(trace).values()) + 1) > leaves
+
+
 def _neighbours(pairs: Iterable[Pair]) -> dict[int, list[int]]:
     found: dict[int, set[int]] = {}
     for src, dst in pairs:
@@ -101,12 +123,15 @@ def place(trace: Trace, *, portrait: bool = False) -> Scene:
     detail = trace.world_size <= DETAIL and most <= MANY_CHUNKS
     cell = _cell(trace.world_size)
     columns = _columns(trace.world_size, most, portrait)
-    if detail:
+    kind = kind_of(trace)
+    beside = detail and kind == "tree" and most == 1 and not portrait and _deep(trace)
+    if beside:
+        size: Point = (2 * PAD + cell[0] + WORDS, 2 * PAD + cell[1])
+    elif detail:
         rows = -(-most // columns) if most else 0
-        size: Point = (max(columns * cell[0] + 2 * PAD, 88.0), TITLE + rows * cell[1] + FOOT + PAD)
+        size = (max(columns * cell[0] + 2 * PAD, 88.0), TITLE + rows * cell[1] + FOOT + PAD)
     else:
         slots, size = ((),) * trace.world_size, (30.0, 20.0)
-    kind = kind_of(trace)
     middles = _tree(trace, size, portrait) if kind == "tree" else _ellipse(trace, size, portrait)
     left, top = (min(point[axis] for point in middles) - size[axis] / 2 - EDGE for axis in (0, 1))
     middles = [(x - left, y - top) for x, y in middles]
@@ -114,7 +139,7 @@ def place(trace: Trace, *, portrait: bool = False) -> Scene:
     pairs = frozenset(pairs_of(trace))
     links = {pair: link(pair, middles, size, kind, pairs) for pair in sorted(pairs)}
     boxes = tuple((x - size[0] / 2, y - size[1] / 2, *size) for x, y in middles)
-    return Scene(kind, width, height, detail, boxes, slots, cell, columns, links)
+    return Scene(kind, width, height, detail, boxes, slots, cell, columns, links, beside)
 
 
 def _slots(trace: Trace) -> tuple[tuple[int, ...], ...]:
@@ -220,5 +245,6 @@ def _tree(trace: Trace, size: Point, portrait: bool) -> list[Point]:
         return at[rank]
 
     settle(trace.root)
-    across, down = size[0] + 22, size[1] + (90 if portrait else 56)
+    across = size[0] + (22 if portrait or trace.world_size <= 8 else 14)
+    down = size[1] + (90 if portrait else 50)
     return [(at[rank] * across, deep[rank] * down) for rank in range(trace.world_size)]

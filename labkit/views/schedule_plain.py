@@ -20,6 +20,7 @@ from .schedule_geometry import Scene
 
 LEGEND = (("add", "+ adds to what is there"), ("copy", "= copies over it"))
 EDGES = "thick edge: just arrived, dashed: sent on"
+_SWATCHES = 5  # of the legend
 _MANY_LABELS = 24  # arrows; more would hide one another's labels
 
 
@@ -111,9 +112,10 @@ def cell_about(chunk: int, ranks: Sequence[int]) -> str:
 
 
 def swatches(trace: Trace) -> list[tuple[int, str]]:
-    """The legend of the cells: places in the palette with their words, five at most."""
-    size = trace.world_size
-    picks = sorted({round(step * (size - 1) / 4) for step in range(5)})
+    """The legend of the cells: places in the palette with their words, five at most, of those that are in the picture."""
+    changes = [*trace.start, *(change for frame in trace.frames for change in frame.changes)]
+    there = sorted({cell_color(trace, ranks) for ranks in {each.ranks for each in changes} if ranks})
+    picks = there if len(there) <= _SWATCHES else [there[round(step * (len(there) - 1) / 4)] for step in range(_SWATCHES)]
     return [(place, str(place + 1) if reduces(trace) else f"r{place}") for place in picks]
 
 
@@ -142,6 +144,7 @@ def picture(trace: Trace, scene: Scene) -> dict[str, Any]:
         "title": title(trace), "ranks": trace.world_size, "kind": scene.kind, "reduces": reduces(trace),
         "size": [round(scene.width), round(scene.height)], "detail": scene.detail, "cell": scene.cell,
         "boxes": [[round(value, 1) for value in box] for box in scene.boxes], "slots": scene.slots,
+        "words": [scene.words_at(rank) for rank in range(trace.world_size)] if scene.detail else [],
         "corners": [[scene.cell_at(rank, slot) for slot in range(len(held))] for rank, held in enumerate(scene.slots)],
         "links": {f"{src}>{dst}": [round(value, 1) for value in curve] for (src, dst), curve in scene.links.items()},
         "palette": palette(trace.world_size), "swatches": swatches(trace), "legend": legend(trace), "arrow_legend": LEGEND,

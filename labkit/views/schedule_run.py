@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import join_ranks
-from ..schedule.records import NOTEWORTHY, ScheduleRun
+from ..schedule.records import NOTEWORTHY, ScheduleRun, far_off
 from ..units import format_bytes, format_seconds
 from . import _html as h
 from . import diagnosis
@@ -34,7 +34,7 @@ def findings(run: ScheduleRun) -> list[tuple[bool, str]]:
         where = join_ranks(run.disagreeing)
         most = max((each.worst for each in run.ranks if not each.agrees), default=0.0)
         said = f"not the numbers that the library's all-reduce gives, on {where}"
-        same = (False, f"{said}: off by up to {most:.2g} times the largest value")
+        same = (False, f"{said}: {far_off(most)}")
     return [same, (run.counted, f"messages and bytes {'' if run.counted else 'not '}as declared")]
 
 
@@ -47,7 +47,7 @@ def _table(run: ScheduleRun) -> str:
         times = [_seconds(seconds) for seconds in each.step_s[:steps]] if run.traced else [format_seconds(each.seconds)]
         sent = f"{count(each.sent_messages, 'message')}, {format_bytes(each.sent_bytes)}"
         rows.append([f"rank {each.rank}", sent, *([_seconds(each.early_s)] if early else []), *times])
-    note = "Early: so long before the last rank a rank began. The wait is in its steps, and not in the run's time."
+    note = "Early: how long before the last rank this one began. That wait is in its steps, not in the run's time."
     return h.table(["", "sent", *names], rows) + (h.para(note) if early else "")
 
 

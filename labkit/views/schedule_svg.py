@@ -12,7 +12,7 @@ from .schedule_colors import ADD, COPY, ON_ARROW, palette
 from .schedule_geometry import Scene, place
 
 WIDTH = 720  # at least, for the legend
-LEAST_PX = 620  # as wide as a picture stays where there is less room: below that its words can't be read
+LEAST, LEAST_PX = 0.5, 620  # of its size, or in pixels: to this a picture shrinks, then it is scrolled to keep its words
 _LEGEND = 34  # height of the legend below the picture
 _LINE = 'stroke="currentColor" stroke-opacity="0.45"'
 _FAINT = 'fill-opacity="0.75"'
@@ -33,7 +33,7 @@ def svg(trace: Trace, position: int | None = None, scene: Scene | None = None) -
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{label}" '
         f'fill="currentColor" font-size="12" style="display:block;width:100%;max-width:{width:.0f}px;'
-        f'min-width:{min(0.75 * width, LEAST_PX):.0f}px;height:auto">'
+        f'min-width:{min(LEAST * width, LEAST_PX):.0f}px;height:auto">'
         f"{_heads(key)}{body}{_legend(trace, scene, scene.height + 16)}</svg>"
     )
 
@@ -55,14 +55,13 @@ def _boxes(trace: Trace, position: int, scene: Scene) -> str:
     fresh = {(each.rank, each.chunk) for each in frame.changes} if frame else set()
     for rank, (x, y, width, height) in enumerate(scene.boxes):
         parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width}" height="{height}" rx="5" fill="none" {_LINE}/>')
-        middle = x + width / 2
         if not scene.detail:
-            parts.append(f'<text x="{middle:.1f}" y="{y + 14:.1f}" text-anchor="middle">{rank}</text>')
+            parts.append(f'<text x="{x + width / 2:.1f}" y="{y + 14:.1f}" text-anchor="middle">{rank}</text>')
             continue
-        parts.append(f'<text x="{middle:.1f}" y="{y + 15:.1f}" text-anchor="middle" font-weight="600">rank {rank}</text>')
-        for line, words in enumerate(sent[rank]):
-            at = y + height - 20 + 13 * line
-            parts.append(f'<text x="{middle:.1f}" y="{at:.1f}" text-anchor="middle" font-size="11" {_FAINT}>{esc(words)}</text>')
+        (left, top), *below = scene.words_at(rank)
+        parts.append(f'<text x="{left:.1f}" y="{top:.1f}" text-anchor="middle" font-weight="600">rank {rank}</text>')
+        for (left, top), words in zip(below, sent[rank], strict=True):
+            parts.append(f'<text x="{left:.1f}" y="{top:.1f}" text-anchor="middle" font-size="11" {_FAINT}>{esc(words)}</text>')
         for slot, chunk in enumerate(scene.slots[rank]):
             ranks = origins.get((rank, chunk), ())
             parts.append(_cell(trace, scene, (rank, slot), ranks, (rank, chunk) in fresh, colors))

@@ -24,8 +24,8 @@ def html(trace: Trace) -> str:
     pictures = ""
     for position in dict.fromkeys((min(1, last), last)):
         words = h.para(plain.said(trace, position))
-        style = f"flex:1 1 {min(width, 600):.0f}px;min-width:0;overflow-x:auto;max-width:{width:.0f}px"
-        pictures += f'<div style="{style}">{svg(trace, position, scene)}{words}</div>'
+        style = f"flex:1 1 {min(width, 600):.0f}px;min-width:0;max-width:{width:.0f}px"
+        pictures += f'<div class="lk-scroll" style="{style}">{svg(trace, position, scene)}{words}</div>'
     wrong = several(trace.problems)
     end = h.para(f"At the end {plain.summary(trace, last)}.")
     return (

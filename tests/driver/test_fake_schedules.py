@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -12,6 +14,7 @@ from labkit.driver.current import HOLDER
 from labkit.errors import RankDead, UsageError
 from labkit.faults import FAULTS
 from labkit.schedule import ALGORITHMS, Link, Transfer, from_steps, predict
+from labkit.schedule.records import FAR_OFF
 from labkit.schedule.sweeps import LIBRARY_MODELS
 from labkit.testing import fake_world
 from labkit.views import to_html, to_text
@@ -217,3 +220,64 @@ def test_what_takes_long_is_told_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> 
         assert heard.said == []
         world.crossing("recursive-doubling", "ring", rounds=1)
     assert heard.said[0] == "recursive-doubling beside ring at 1 KiB"
+
+
+def test_nan_and_infinity_in_the_same_places_are_the_same() -> None:
+    with fake_world(3) as world:
+        world.run_cell("g = torch.ones(4)\ng[1] = float('nan')\ng[2] = float('inf')")
+        run = world.run_schedule("ring", tensor="g")
+        assert run.ok
+        assert "nan" not in (str(run) + to_text(run)).lower()
+        ranks = (replace(run.ranks[0], agrees=False, worst=FAR_OFF), *run.ranks[1:])
+        wrong = replace(run, ranks=ranks)
+        assert "NaN or infinity in other places" in str(wrong)
+        assert "NaN or infinity in other places" in to_html(wrong)
+
+
+def test_what_only_moves_numbers_has_nothing_to_average() -> None:
+    with fake_world(3) as world:
+        world.run_cell("x = torch.ones(3) * (rank + 3)")
+        for name, expected in (("binomial-broadcast", [3, 3, 3]), ("ring-all-gather", [3, 3, 3, 4, 4, 4, 5, 5, 5])):
+            assert world.run_schedule(name, tensor="x", op="avg", into="y").ok
+            assert world.pull("y", 1)[1].tolist() == expected
+
+
+@pytest.mark.parametrize("into", [5, "y z", "x.y", "class", "", "torch", "rank", "__builtins__", None, ["y"]])
+def test_a_result_is_not_put_where_no_variable_can_be(into: object) -> None:
+    with fake_world(2) as world:
+        if into == "":
+            assert world.run_schedule("ring", numel=4, into=into).ok
+            return
+        with pytest.raises(UsageError, match=r"is not a variable name|need themselves"):
+            world.run_schedule("ring", numel=4, into=into)  # type: ignore[arg-type]
+        assert world.run_schedule("ring", numel=4, into="fine").ok
+
+
+def test_an_interrupt_while_requests_go_out_waits_until_all_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real signal after the first rank has its request: the others get theirs, and then the ranks are freed."""
+    with fake_world(3) as world:
+        transport, sent = world._cluster.transport, []
+        request = transport.request
+
+        def interrupted(rank: int, *args: object, **options: object) -> object:
+            pending = request(rank, *args, **options)  # type: ignore[arg-type]
+            sent.append(rank)
+            if len(sent) == 1:
+                signal.raise_signal(signal.SIGINT)
+            return pending
+
+        for work in (
+            lambda: world.run_cell("x = torch.ones(1)\ndist.all_reduce(x)"),
+            lambda: world.sweep([1024], rounds=1),
+            lambda: world.run_schedule("ring", numel=4),
+            lambda: world.push(x=3),
+        ):
+            monkeypatch.setattr(transport, "request", interrupted)
+            sent.clear()
+            with suppress(KeyboardInterrupt):
+                work()
+            assert sent[:3] == [0, 1, 2]
+            monkeypatch.setattr(transport, "request", request)
+            assert world.run_schedule("ring", numel=100).ok
+            assert world.run_cell("dist.barrier()").ok
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

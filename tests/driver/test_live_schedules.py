@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy
@@ -227,3 +228,42 @@ def test_a_sweep_of_some_ranks_leaves_the_others_alone(world_of: WorldMaker) -> 
     assert world.diagnose().healthy
     world.interrupt()
     assert world.sweep([1024], ranks=[1, 3], rounds=2).points
+
+
+def test_an_interrupt_while_requests_go_out_leaves_a_usable_world(world_of: WorldMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(3)
+    world.run_cell("keep = 5")
+    transport = world._cluster.transport
+    request = transport.request
+    for work in (
+        lambda: world.run_cell("x = torch.ones(1)\nfor _ in range(10**6):\n    dist.all_reduce(x)"),
+        lambda: world.sweep([1 << 20], rounds=3),
+        lambda: world.run_schedule("ring", numel=MIB),
+        lambda: world.push(x=3),
+    ):
+        sent: list[int] = []
+
+        def interrupted(rank: int, *args: object, **options: object) -> object:
+            pending = request(rank, *args, **options)  # type: ignore[arg-type]
+            sent.append(rank)  # noqa: B023
+            if len(sent) == 1:  # noqa: B023
+                signal.raise_signal(signal.SIGINT)
+            return pending
+
+        monkeypatch.setattr(transport, "request", interrupted)
+        with suppress(KeyboardInterrupt):
+            work()
+        monkeypatch.setattr(transport, "request", request)
+        assert sent[:3] == [0, 1, 2]
+        assert world.run_schedule("ring", numel=100).ok
+        assert set(world.pull("keep").values()) == {5}
+
+
+def test_numbers_that_are_none(world_of: WorldMaker) -> None:
+    world = world_of(3)
+    world.run_cell("g = torch.tensor([1.0, float('nan'), float('inf'), -float('inf')]); globals()[5] = 1")
+    run = world.run_schedule("ring", tensor="g", into="h")
+    assert run.ok, run
+    world.run_cell("x = torch.ones(3) * (rank + 3)")
+    assert world.run_schedule("binomial-broadcast", tensor="x", op="avg", into="y", root=1).ok
+    assert [value.tolist() for value in world.pull("y").values()] == [[4.0] * 3] * 3

@@ -20,7 +20,7 @@ def test_right_answers_are_counted() -> None:
     assert hold(lambda n: 2 * n * 1.01, CASES, "double it", tolerance=0.02) == 3
 
 
-@pytest.mark.parametrize("got", [5, None, True, "2"])
+@pytest.mark.parametrize("got", [5, None, True, [2]])
 def test_the_first_wrong_case_is_named(got: object) -> None:
     with pytest.raises(NotYet) as caught:
         hold(lambda n: got, CASES, "double it")
@@ -62,5 +62,5 @@ def test_an_error_in_a_learners_function_is_shown_from_there(monkeypatch: pytest
         lab.check("02/root-bytes", cell["root_bytes"])
     assert [frame.name for frame in caught.traceback][1:] == ["root_bytes"]
     with pytest.raises(TypeError) as ours:
-        lab.check("02/root-bytes", 3)
+        lab.check("02/root-bytes", pow(2, 1).bit_length)
     assert ours.traceback[-1].name == "hold", "nothing of the learner's in it: all of it is shown"

@@ -101,6 +101,7 @@ def test_push() -> None:
     assert CHECKS["00/push"]({0: 0, 1: 1, 2: 4}) == "0, 1, 4: a number for each rank."
     assert refused("00/push", {0: 0, 1: 1, 2: 2}) == "rank 2 has 2"
     assert refused("00/push", {0: 4, 1: 4, 2: 4}) == "rank 0 has 4"
+    assert refused("00/push", {0: 0, 1: "1", 2: 4}) == "rank 1 has '1': that is text, not a number"
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -133,6 +134,8 @@ def test_note() -> None:
         assert refused("00/note", RECORD, {**right, name: wrong}, status(5, 6)) == f"{name} was not {wrong!r}"
         without = {key: value for key, value in right.items() if key != name}
         assert refused("00/note", RECORD, without, status(5, 6)) == f"your note has no {name}"
+    seed = refused("00/note", RECORD, {**right, "seed": "2024"}, status(5, 6))
+    assert seed == "your note says of seed '2024': that is text, not a number"
     assert refused("00/note", RECORD, None, status(5, 6)) == "your note is a NoneType"
     assert refused("00/note", None, right, status(5, 6)) == "the record names no versions"
 

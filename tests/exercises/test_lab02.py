@@ -153,9 +153,9 @@ def test_my_ring(rule: Rule) -> None:
         (ring_by(lambda rank, step, ranks: ((rank + 1) % ranks, (rank - step) % ranks, step < ranks)), "in it already"),
         (ring_by(lambda rank, step, ranks: ((rank + 1) % ranks, (rank + step) % ranks, step < ranks - 1)), "on 3 ranks"),
         (ring_by(lambda rank, step, ranks: ((rank + 1) % ranks, rank, step < ranks - 1)), "on 2 ranks"),
-        (ring_by(lambda rank, step, ranks: (rank + 1, (rank - step) % ranks, step < ranks - 1)), "no transfer from rank 1"),
-        (ring_by(lambda rank, step, ranks: ((rank + 1) % ranks, ranks, step < ranks - 1)), "no chunks 2 to 2"),
-        (ring_by(lambda rank, step, ranks: ((rank + 1) % ranks, rank - step, step < ranks - 1)), "no chunks -1"),
+        (ring_by(lambda rank, step, ranks: (rank + 1, (rank - step) % ranks, step < ranks - 1)), "rank 1 sends to rank 2"),
+        (ring_by(lambda rank, step, ranks: ((rank + 1) % ranks, ranks, step < ranks - 1)), "on 2 ranks, step 0: chunk 2"),
+        (ring_by(lambda rank, step, ranks: ((rank + 1) % ranks, rank - step, step < ranks - 1)), "on 2 ranks, step 1: chunk -1"),
         (ring_by(lambda rank, step, ranks: ((rank - step) % ranks, rank, True)), "no transfer from rank 0 to rank 0"),
         (as_steps("naive"), "sends"),
         (as_steps("everyone"), "1 steps, not 2"),
@@ -217,12 +217,25 @@ def test_the_copied_ring_is_the_famous_one() -> None:
 
 def test_copied(table: Table) -> None:
     run = run_of(copied_ring(4), 8, wrong=(0, 1, 2, 3))
-    assert CHECKS["02/copied"](run, table([FAMOUS] * 4)).startswith(str(FAMOUS))
-    assert "on two ranks" in CHECKS["02/copied"](run_of(copied_ring(2), 4), table([[6, 8, 10, 12]] * 2))
+    says = CHECKS["02/copied"](run, table([FAMOUS] * 4))
+    assert says.startswith(str(FAMOUS))
+    assert says.endswith("not the sum. [52, 56, ... 80] would be right.")
+    on_two = CHECKS["02/copied"](run_of(copied_ring(2), 4), table([[6, 8, 10, 12]] * 2))
+    assert on_two.startswith("identical and right: with two ranks there is nothing to get wrong")
+    assert "%env LABKIT_RANKS=4" in on_two
     assert "the ranks differ" in refused("02/copied", run, table([FAMOUS] * 3 + [[0] * 8]))
     assert "the sum already" in refused("02/copied", run_of(copied_ring(4), 8), table([FAMOUS] * 4))
     assert "no run of the copied ring" in refused("02/copied", live("ring"), table([FAMOUS] * 4))
     assert "missing on rank 0" in refused("02/copied", run, table([FAMOUS] * 4, missing=(0,)))
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_the_sum_that_the_copied_ring_misses_is_the_right_one(table: Table, size: int) -> None:
+    inputs = famous_inputs(size)
+    right = [sum(column) for column in zip(*inputs, strict=True)]
+    wrong = [output.tolist() for output in simulate(copied_ring(size), inputs).outputs]
+    says = CHECKS["02/copied"](run_of(copied_ring(size), 2 * size, wrong=range(size)), table(wrong))
+    assert f"[{right[0]}, {right[1]}, ... {right[-1]}] would be right" in says
 
 
 def right_property(seen: Trace) -> int | None:

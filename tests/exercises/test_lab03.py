@@ -46,10 +46,36 @@ def test_price() -> None:
         lambda p, n, alpha, beta: alpha + 2 * (p - 1) / p * n * beta,
         lambda p, n, alpha, beta: 2 * (p - 1) * alpha + 2 * n * beta,
         lambda p, n, alpha, beta: 2 * p * (alpha + n / p * beta),
-        lambda p, n, alpha, beta: 2 * (p - 1) * (alpha + n / p / beta),
         lambda p, n, alpha, beta: None,
     ):
         assert "you say" in refused("03/price", wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what", "hint"),
+    [
+        (lambda p, n, alpha, beta: (p - 1) * (alpha + n / p * beta), "messages' part", "2(p - 1) messages"),
+        (lambda p, n, alpha, beta: alpha + 2 * (p - 1) / p * n * beta, "messages' part", "alpha for each"),
+        (lambda p, n, alpha, beta: 2 * p * (alpha + n / p * beta), "messages' part", "2(p - 1) messages"),
+        (lambda p, n, alpha, beta: 2 * (p - 1) * (alpha + n * beta), "bytes' part", "each of n/p bytes"),
+        (lambda p, n, alpha, beta: 2 * (p - 1) * alpha + n * beta, "you say 84 µs, not 126 µs", "each of n/p bytes"),
+        (lambda p, n, alpha, beta: 2 * (p - 1) * alpha + 2 * n * beta, "bytes' part", "each of n/p bytes"),
+        (lambda p, n, alpha, beta: 2 * (p - 1) * (alpha + n // p * beta), "you say 0.72 µs, not 0.75 µs", "no // here"),
+        (lambda p, n, alpha, beta: round(2 * (p - 1) * (alpha + n / p * beta), 6), "bytes' part", "nothing rounded"),
+        (lambda p, n, alpha, beta: 2 * (p - 1) * max(alpha, n / p * beta), "for 1000 bytes on 2 ranks", "they are added"),
+        (lambda p, n, alpha, beta: 2 * (p - 1) * (alpha + n / p / beta), "with beta = 0 you divide by 0", "multiply by them"),
+        (lambda p, n, alpha, beta: "30", "'30': that is text, not a number", "quotes"),
+    ],
+)  # fmt: skip
+def test_a_wrong_price_says_which_part_is_wrong(wrong: Any, what: str, hint: str) -> None:
+    with pytest.raises(NotYet) as caught:
+        CHECKS["03/price"](wrong)
+    assert what in caught.value.what
+    assert hint in caught.value.hint
+
+
+def test_a_price_that_is_right_may_be_written_with_a_bandwidth() -> None:
+    assert CHECKS["03/price"](lambda p, n, alpha, beta: 2 * (p - 1) * (alpha + n / p / (1 / beta)))
 
 
 def test_busbw() -> None:
@@ -65,6 +91,8 @@ def test_busbw() -> None:
         lambda n, s, p: None,
     ):
         assert "you say" in refused("03/busbw", wrong)
+    with pytest.raises(NotYet, match=r"you say 0\.0132, not 0\.01333; .* no // here"):
+        CHECKS["03/busbw"](lambda n, s, p: n // p / s / 1e9 * 2 * (p - 1))
 
 
 # ---- measured
@@ -232,8 +260,11 @@ def test_a_liar_that_gets_away(name: str) -> None:
     for other in set(KINDS) - {kind}:
         assert refused("03/liars", {**RIGHT, name: (other, number)}) == f"{name}: not {other}"
     shown = TABLES[name].lines[-1]
-    for wrong in (number / 2, 8 * number, shown[4], shown[0], None, "1024"):
+    for wrong in (number / 2, 8 * number, shown[4], shown[0], None):
         assert f"{name}: {kind} it is, but not" in refused("03/liars", {**RIGHT, name: (kind, wrong)})
+    assert refused("03/liars", {**RIGHT, name: (kind, str(number))}) == (
+        f"{name}: {kind} it is; you say '{number}': that is text, not a number"
+    )
     assert "is no kind" in refused("03/liars", {**RIGHT, name: ("liar", number)})
     assert "is no answer" in refused("03/liars", {**RIGHT, name: kind})
     assert "for each of A, B, C and D" in refused("03/liars", {key: value for key, value in RIGHT.items() if key != name})
@@ -263,6 +294,14 @@ def test_nccl() -> None:
     assert "no power of two" in refused("03/nccl", wanted + 1)
     for nothing in (None, "32 MiB", True):
         refused("03/nccl", nothing)
+    assert refused("03/nccl", str(wanted)) == f"you say '{wanted}': that is text, not a number"
+    for power in (20, 25, 32):
+        assert refused("03/nccl", power) == f"{power} bytes? 2 to the {power} is 1 << {power}"
+
+
+def test_the_hints_of_the_liars_are_in_the_words_of_the_lab() -> None:
+    with pytest.raises(NotYet, match="for all-gather the size is the total"):
+        CHECKS["03/liars"]({**RIGHT, "B": ("size", 2.490)})
 
 
 def right_overtakes(quick: NcclCost, wide: NcclCost) -> float:

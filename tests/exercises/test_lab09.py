@@ -265,8 +265,10 @@ def test_the_clinic_refuses_all_others(seen: Callable[[int], CellResult], number
         assert f"it is not {kind!r}" in refused(name, {**right, "kind": kind}, result).what
     for line in set(range(12)) - set(CASES[number].lines):
         assert "is not where it begins" in refused(name, {**right, "line": line}, result).what
-    for strange in (None, {}, "rank 1", {**right, "line": "4"}, {**right, "kind": 4}):
+    for strange in (None, {}, "rank 1", {**right, "line": None}, {**right, "kind": 4}):
         assert refused(name, strange, result).what == "this is no answer"
+    text = refused(name, {**right, "line": "4"}, result).what
+    assert text == "your answer says of the line '4': that is text, not a number"
     assert "there is no kind" in refused(name, {**right, "kind": "odd"}, result).what
 
 

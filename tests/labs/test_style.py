@@ -124,6 +124,13 @@ def test_the_index_lists_every_lab_with_its_minutes() -> None:
         assert re.search(rf"\| \[{re.escape(manifest['title'])}\].*\| {manifest['minutes']} \|$", text, flags=re.M)
 
 
+def test_whoever_teaches_is_told_the_same_minutes() -> None:
+    text = (LABS.parent / "docs" / "teaching.md").read_text()
+    for path in PATHS:
+        manifest = json.loads(path.read_text())["metadata"]["labkit"]
+        assert f"| {path.name[:2]} {manifest['title']} | {manifest['minutes']} |" in text
+
+
 def lab(*cells: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     opens = cell("open", "world = labkit.start()\n")
     closes = cell("close", "world.stop()\nlab.done()")

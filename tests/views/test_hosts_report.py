@@ -12,6 +12,11 @@ from labkit.views import to_html, to_text
 REPORT = dataclasses.replace(recorded(), source=None)
 
 
+def test_bars_say_that_their_scale_is_their_rows() -> None:
+    tables, said = to_html(REPORT).count("<table>"), to_html(REPORT).count("each row has its own scale")
+    assert tables == said == 2
+
+
 def test_the_same_numbers_in_both() -> None:
     picture, words = to_html(REPORT), to_text(REPORT)
     for size in REPORT.sizes:

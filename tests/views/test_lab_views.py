@@ -22,6 +22,7 @@ def test_checks_and_guesses() -> None:
     html = body(CheckSeen("01/sum", False, "rank 2 has <5>", num_tries=3))
     assert "✗ rank 2 has &lt;5&gt;" in html
     assert "at try 3" in html
+    assert "at try" not in body(CheckSeen("01/sum", True, "77", num_tries=3, again=True))
     assert to_text(Guess("01/sum", 77)) == "01/sum: you say 77. Now look."
     assert "You say 77." in body(Guess("01/sum", 77))
 
@@ -48,6 +49,12 @@ def test_a_lab_record_says_of_each_prediction_how_it_did() -> None:
     assert "<summary>every prediction</summary><ul><li>01/a: You said 7: off.</li>" in html
     assert "01/f: " not in html
     assert "every prediction" not in body(LabRecord("01-ring", guesses=(Guess("01/f", 7),)))
+
+
+def test_a_lab_that_was_opened_again_says_what_is_counted() -> None:
+    record = LabRecord("01-ring", open_checks=("01/sum",))
+    assert "<p>Only what this kernel has run is counted, and it has made no check yet: Run All" in body(record)
+    assert "Only what" not in body(LabRecord("01-ring", checks=(CheckSeen("01/sum", False),), open_checks=("01/sum",)))
 
 
 def test_a_roll() -> None:

@@ -72,7 +72,7 @@ def test_a_rank_that_began_early_says_so_since_its_steps_have_the_wait_in_them()
     drawn = body(early)
     assert "<th>early</th>" in drawn.replace(' scope="col"', "")
     assert "500 µs" in drawn
-    assert "Early: so long before the last rank a rank began" in drawn
+    assert "Early: how long before the last rank this one began" in drawn
     assert "early" not in body(dataclasses.replace(early, traced=False)).lower()
 
 
@@ -109,7 +109,11 @@ def test_a_comparison_has_a_bar_for_each_and_no_speed_for_the_library() -> None:
     drawn = body(compared(1 << 20))
     assert drawn.count("<svg") == 3
     assert "<title>ring: 1.87 ms, from 1.69 ms to 2.25 ms</title>" in drawn
-    assert drawn.endswith("the slowest.</p></section></div>")
+    said = "The speed is the median of each round's ratio, not the ratio of the medians."
+    assert words(compared(1 << 20)).replace("&#x27;", "'").split("slowest. ")[1].strip() == said
+    assert to_text(compared(1 << 20)).splitlines()[-1] == said
+    once = dataclasses.replace(compared(1 << 20), timings=(Timing("ring", (1e-3,)), Timing("library", (2e-3,))))
+    assert "ratio" not in words(once) + to_text(once), "one round's ratio is the ratio of the medians"
     assert "<td>1 ms to 3 ms</td><td></td>" in drawn
 
 
@@ -132,8 +136,8 @@ def test_a_crossing_draws_both_curves_and_its_own_two_places() -> None:
     made = to_rich(crossing)[MIME]
     go.Figure(data=made["data"], layout=made["layout"])
     title = made["layout"]["title"]["text"]
-    assert "from 391 KiB on ring is the cheapest (model)" in title
-    assert "from 371 KiB on ring is the cheapest (measured)" in title
+    assert "from 391 KiB on ring is cheaper (model)" in title
+    assert "from 371 KiB on ring is cheaper (measured)" in title
     assert len([each for each in made["data"] if each["name"].startswith("crossover")]) == 2
     assert "from 371 KiB on ring is cheaper than recursive-doubling (measured)" in body(crossing)
 
@@ -211,6 +215,9 @@ def test_a_table_that_lies_has_its_letter_and_every_number(name: str) -> None:
     table = TABLES[name]
     assert body(table).count("<tr>") == 1 + len(table.lines)
     assert f">{name}: " in body(table)
+    for speed in ("algbw, GB/s", "busbw, GB/s"):
+        assert speed in to_text(table)
+        assert f">{speed}<" in body(table)
     assert to_text(table) == repr(table)
     for *_, busbw in table.lines:
         assert f"{busbw:.3f}" in body(table)

@@ -157,6 +157,72 @@ def test_the_keyboard(show: Callable[..., Any]) -> None:
     at(page, before + 1)
 
 
+@pytest.mark.parametrize(
+    ("button", "at_end", "end", "back_key", "there"),
+    [("step", "End", 6, "ArrowLeft", 5), ("back", "Home", 0, "ArrowRight", 1), ("first", "Home", 0, "End", 6)],
+)
+def test_the_keyboard_goes_on_at_both_ends(
+    show: Callable[..., Any], button: str, at_end: str, end: int, back_key: str, there: int
+) -> None:
+    page = show("ring", 4, step=3, still=True)
+    pressed = page.locator(f"[data-do={button}]")
+    pressed.focus()
+    page.keyboard.press(at_end)
+    at(page, end)
+    assert pressed.is_disabled()
+    page.keyboard.press(back_key)
+    at(page, there)
+    assert pressed.is_enabled()
+    assert pressed.evaluate("one => one === document.activeElement"), "the focus stays where it was"
+
+
+def test_a_click_at_the_last_step_leaves_the_keyboard_alive(show: Callable[..., Any]) -> None:
+    page = show("ring", 4, step=5, still=True)
+    page.locator("[data-do=step]").click()
+    at(page, 6)
+    page.locator("[data-do=step]").click(force=True)
+    assert page.locator(".lks").get_attribute("data-step") == "6"
+    page.keyboard.press("ArrowLeft")
+    at(page, 5)
+
+
+@pytest.mark.parametrize("where", [".lks-picture svg", ".lks-said", ".lks-title", ".lks-legend", "[data-do=back]"])
+def test_a_click_anywhere_takes_the_keyboard(show: Callable[..., Any], where: str) -> None:
+    page = show("ring", 4, step=3, still=True)
+    ring = "one => getComputedStyle(one).outlineStyle"
+    assert page.locator(".lks").evaluate(ring) == "none"
+    assert page.locator(".lks-away").is_visible()
+    before = page.locator(".lks").bounding_box()
+    page.locator(where).first.click()
+    assert page.locator(".lks").evaluate(ring) == "solid"
+    assert not page.locator(".lks-away").is_visible()
+    assert page.locator(".lks-here").is_visible()
+    assert page.locator(".lks").bounding_box() == before, "nothing moves"
+    page.keyboard.press("End")
+    at(page, 6)
+
+
+def test_nothing_takes_the_focus_by_itself(show: Callable[..., Any]) -> None:
+    page = show("ring", 4)
+    assert page.evaluate("document.activeElement === document.body")
+
+
+@pytest.mark.parametrize(("name", "ranks", "height"), [("binomial-tree", 8, 600), ("binomial-tree", 16, 680), ("ring", 4, 600)])
+@pytest.mark.parametrize("width", [1366, 960])
+def test_a_picture_is_seen_with_its_words(show: Callable[..., Any], name: str, ranks: int, height: int, width: int) -> None:
+    page = show(name, ranks, still=True)
+    page.set_viewport_size({"width": width, "height": 768})
+    assert page.locator(".lks").bounding_box()["height"] <= height
+    parts = (".lks-bar", ".lks-said", ".lks-summary", ".lks-body")
+    tops = [page.locator(part).bounding_box()["y"] for part in parts]
+    assert tops == sorted(tops)
+    places = set()
+    for _ in range(int(page.locator("input[type=range]").get_attribute("max"))):
+        places.add(page.locator(".lks-picture").bounding_box()["y"])
+        page.locator("[data-do=step]").click()
+    assert len(places) == 1, "the picture does not jump when its sentence is shorter"
+
+
 def test_the_kernel_moves_it_and_closing_lets_go(show: Callable[..., Any]) -> None:
     page = show("ring", 4)
     page.evaluate("window.model.set('step', 3)")
@@ -195,12 +261,16 @@ def test_pictures(show: Callable[..., Any], name: str, ranks: int, step: int, th
     assert outside == 0, "no text is cut"
 
 
-def test_a_narrow_picture_keeps_its_words_and_is_scrolled_instead(show: Callable[..., Any]) -> None:
-    page = show("ring", 4, still=True)
-    page.set_viewport_size({"width": 420, "height": 900})
+@pytest.mark.parametrize(("ranks", "scrolled"), [(4, False), (8, True)])
+def test_a_picture_shrinks_and_is_scrolled_before_its_words_are_lost(
+    show: Callable[..., Any], ranks: int, scrolled: bool
+) -> None:
+    page = show("ring", ranks, still=True)
+    page.set_viewport_size({"width": 385, "height": 900})
     picture = page.locator(".lks-picture")
-    assert picture.evaluate("one => one.scrollWidth > one.clientWidth")
-    assert page.locator(".lks-count").first.evaluate("one => one.getBoundingClientRect().height") > 10
+    assert picture.evaluate("one => one.scrollWidth > one.clientWidth") is scrolled
+    assert picture.evaluate("one => getComputedStyle(one, '::-webkit-scrollbar').height") == "10px", "one that is seen"
+    assert page.locator(".lks-count").first.evaluate("one => one.getBoundingClientRect().height") >= 7
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "the page itself does not scroll sideways"
     legend = page.locator(".lks-item", has_text="copies over it")
     assert legend.evaluate("one => one.getClientRects().length") == 1, "a sign stays beside its words"

@@ -19,7 +19,8 @@ from labkit.schedule import ALGORITHMS, Link, crossover, predict, traffic
 from labkit.views import to_html, to_rich, to_text
 from labkit.views._plotly import MIME
 from labkit.views.costs import CostCurves, cost_curves, figure
-from labkit.views.costs_figure import byte_ticks, time_ticks
+from labkit.views.costs_figure import LOOKS, byte_ticks, time_ticks
+from labkit.views.schedule_colors import contrast
 from labkit.views.traffic import traffic_matrix
 
 LINK = Link.of(latency_us=50, gb_per_s=1)
@@ -67,7 +68,22 @@ def test_the_title_is_as_wide_as_a_narrow_notebook() -> None:
     title = to_rich(curves)[MIME]["layout"]["title"]["text"]
     lines = [re.sub("<[^>]+>", "", line) for line in title.split("<br>")]
     assert max(map(len, lines)) <= 48
-    assert lines[-2:] == ["from 391 KiB on ring is the cheapest (model)", "from 443 KiB on ring is the cheapest (measured)"]
+    assert lines[-2:] == ["from 391 KiB on ring is cheaper (model)", "from 443 KiB on ring is cheaper (measured)"]
+
+
+def test_of_more_than_two_one_is_the_cheapest() -> None:
+    curves = cost_curves(8, link=Link.of(5, 10), algorithms=["ring", "recursive-doubling", "naive"])
+    assert "ring is the cheapest (model)" in to_rich(curves)[MIME]["layout"]["title"]["text"]
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#111111"])
+def test_lines_are_seen_on_light_and_dark_pages(page: str) -> None:
+    made = to_rich(both())[MIME]
+    drawn = [each["line"]["color"] for each in made["data"] if each["mode"] == "lines"]
+    assert len(drawn) == 2
+    for color in (*drawn, *(look[0] for look in LOOKS), made["layout"]["xaxis"]["linecolor"], made["layout"]["font"]["color"]):
+        assert contrast(color, page) >= 3
+    assert all(each.get("opacity", 1) == 1 for each in made["data"])
 
 
 def test_text_has_a_row_per_size_and_the_crossings() -> None:

@@ -138,6 +138,40 @@ def test_a_trees_root_is_on_top_and_children_below_their_parents() -> None:
     assert heights[1] == heights[2] == heights[4] < heights[3] == heights[5] == heights[6] < heights[7]
 
 
+@pytest.mark.parametrize("ranks", [4, 8, 16])
+def test_a_high_tree_has_flat_boxes_with_their_words_beside_the_chunk(ranks: int) -> None:
+    scene = place(seen("binomial-tree", ranks))
+    assert scene.beside
+    assert scene.height < 500
+    for rank, (x, y, width, height) in enumerate(scene.boxes):
+        (cell_x, cell_y), (cell_width, cell_height) = scene.cell_at(rank, 0), scene.cell
+        assert x < cell_x
+        assert y < cell_y
+        assert cell_y + cell_height < y + height
+        for left, top in scene.words_at(rank):
+            assert cell_x + cell_width + 34 < left < x + width - 34, "three words of 11 pixels have room"
+            assert y + 9 < top < y + height
+    assert not place(seen("naive", 8)).beside, "a wide one has not"
+    assert not place(seen("binomial-tree", ranks), portrait=True).beside, "nor has a film"
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "there"),
+    [
+        ("binomial-tree", 8, "1 2 4 8"), ("ring", 4, "1 2 3 4"), ("ring", 16, "1 5 9 12 16"), ("recursive-doubling", 4, "1 2 4"),
+        ("binomial-broadcast", 8, "r0"), ("ring-all-gather", 3, "r0 r1 r2"),
+    ],
+)  # fmt: skip
+def test_the_legend_has_what_is_in_the_picture(name: str, ranks: int, there: str) -> None:
+    assert [words for _, words in plain.swatches(seen(name, ranks))] == there.split()
+
+
+def test_the_totals_have_their_plurals_right() -> None:
+    record = seen("binomial-tree", 8)
+    assert plain.summary(record, 1) == "each rank has sent 0 B to 16 KiB in 0 to 1 messages; together 64 KiB in 4 messages"
+    assert plain.summary(seen("ring", 4), 1) == "each rank has sent 4 KiB in 1 message; together 16 KiB in 4 messages"
+
+
 def test_labels_stand_clear_of_one_another() -> None:
     for name, ranks in itertools.product(("ring", "halving-doubling", "double-tree", "hierarchical"), (4, 6, 8)):
         record = seen(name, ranks)

@@ -11,6 +11,7 @@ from typing import Any
 from ...diagnosis.compare import SAME_LINE, parties
 from ...errors import ContractError
 from ...faults import Interceptor
+from ...launching import OWN_NAMES
 from ...wire import Call, CallSite, CodeError, Frame, RankView
 from ..host import ScriptedPid
 from ..transport import Pending, Reply
@@ -18,8 +19,6 @@ from .dist import P2P, FakeDist, Group, Issued
 from .meeting import Arrival, Meetings
 from .tensors import FakeTorch
 from .turns import Gone, Seconds, Turn
-
-OWN_NAMES = ("rank", "world_size", "device", "torch", "dist")
 
 
 class FakeRank:

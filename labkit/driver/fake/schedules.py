@@ -19,7 +19,7 @@ from ...registry import unknown
 from ...schedule.cost import predict
 from ...schedule.ops import reduce_op
 from ...schedule.program import Move, Program, call_arguments, call_tensors
-from ...schedule.records import ITEM_BYTES
+from ...schedule.records import FAR_OFF, ITEM_BYTES
 from ...schedule.sweeps import LIBRARY_MODELS
 from ...wire import Call
 from .dist import Issued
@@ -146,8 +146,9 @@ def schedule(
     except LeaveCell:
         return {"left": True}
     ended_s = rank.clock.now_s()
-    finish: Callable[[Any], Any] = lambda data: reduce_op(op).finish(buffer.result(data), rank.world_size)  # noqa: E731
-    result, right = finish(buffer.data), finish(wanted)
+    result, right = buffer.result(buffer.data), buffer.result(wanted)
+    if made.reduces:
+        result, right = (reduce_op(op).finish(each, rank.world_size) for each in (result, right))
     if into:
         shaped = tensor and rank.namespace[tensor].size == result.size
         rank.namespace[into] = as_tensor(result.reshape(rank.namespace[tensor].shape) if shaped else result.copy())
@@ -159,8 +160,7 @@ def schedule(
 
 
 def _reference(program: Program, op: str, buffers: Sequence[Any]) -> Any:
-    reduces = program.collective in ("all_reduce", "reduce_scatter", "reduce")
-    combine = reduce_op(op if reduces else "SUM").combine
+    combine = reduce_op(op if program.reduces else "SUM").combine
     total = buffers[0]
     for other in buffers[1:]:
         total = combine(total, other)
@@ -194,11 +194,18 @@ def _compared(result: Any, right: Any, world_size: int) -> dict[str, Any]:
     equal = bool(numpy.array_equal(result, right))
     worst = 0.0
     if not equal and result.size:
-        gap = numpy.abs(result.astype(float) - right.astype(float)).max()
-        worst = float(gap / max(numpy.abs(right.astype(float)).max(), 1e-300))
+        worst = _worst(result.astype(float), right.astype(float))
     allowed = 2 * world_size * float(numpy.finfo(result.dtype).eps) if result.dtype.kind == "f" else 0.0
     digest = hashlib.blake2b(numpy.ascontiguousarray(result).tobytes(), digest_size=12).hexdigest()
     return {"agrees": worst <= allowed if allowed else equal, "worst": worst, "dtype": result.dtype.name, "digest": digest}
+
+
+def _worst(result: Any, right: Any) -> float:
+    same = (result == right) | (numpy.isnan(result) & numpy.isnan(right))
+    with numpy.errstate(invalid="ignore"):
+        gap = numpy.nan_to_num(numpy.where(same, 0.0, numpy.abs(result - right)), nan=numpy.inf).max()
+    largest = max(numpy.where(numpy.isfinite(right), numpy.abs(right), 0.0).max(), 1e-300)
+    return float(min(gap / largest, FAR_OFF)) if gap else 0.0
 
 
 def compare_schedules(rank: FakeRank, *, programs: Sequence[str], numel: int, dtype: str, op: str, rounds: int) -> dict[str, Any]:

@@ -47,7 +47,8 @@ def schedule(
     memory = Memory(made, num_elements, mine.dtype, context.device)
     memory.load(mine)
     wanted = memory.data.clone()
-    all_reduce(wire, wanted, _fitting(made.collective, op, mine.dtype))
+    # buffers that are zero but for a rank's own part are put together by adding; where the collective reduces, by its op
+    all_reduce(wire, wanted, op if made.reduces else "SUM")
     moves = made.moves(num_elements)
     run = (step_by_step if trace else runner)(wire, memory, moves, op)
     context.at_cell(max(cell, context.cell))
@@ -62,7 +63,7 @@ def schedule(
         raise
     ended_s = time.monotonic()
     result, wanted = memory.result(), memory.result(wanted)
-    if op == "AVG":
+    if op == "AVG" and made.reduces:
         result, wanted = result / context.world_size, wanted / context.world_size
     if into:
         context.namespace[into] = result.reshape(context.namespace[tensor].shape) if _alike(context, tensor, result) else result
@@ -92,11 +93,6 @@ def _alike(context: RankContext, name: str, result: torch.Tensor) -> bool:
 def _plain(tally: Tally) -> dict[str, Any]:
     steps = [[step, seconds] for step, seconds in sorted(tally.step_s.items())]
     return {**{name: value for name, value in vars(tally).items() if name != "step_s"}, "step_s": steps}
-
-
-def _fitting(collective: str, op: str, dtype: torch.dtype) -> str:
-    """What puts together buffers that are zero but for a rank's own part; for a collective that reduces, its own op."""
-    return op if collective in ("all_reduce", "reduce_scatter", "reduce") else "SUM"
 
 
 def _input(
@@ -143,8 +139,7 @@ def _compared(result: torch.Tensor, wanted: torch.Tensor, world_size: int) -> di
     equal = bool(torch.equal(result, wanted))
     worst = 0.0
     if not equal and result.numel():
-        gap = (result.double() - wanted.double()).abs().max().item()
-        worst = gap / max(wanted.double().abs().max().item(), 1e-300)
+        worst = _worst(result.double(), wanted.double())
     allowed = 2 * world_size * torch.finfo(result.dtype).eps if result.dtype.is_floating_point else 0.0
     host = result.to("cpu").contiguous().view(torch.uint8).numpy() if result.numel() else b""
     return {
@@ -153,6 +148,16 @@ def _compared(result: torch.Tensor, wanted: torch.Tensor, world_size: int) -> di
         "dtype": str(result.dtype)[6:],
         "digest": hashlib.blake2b(host, digest_size=12).hexdigest(),
     }
+
+
+def _worst(result: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The largest difference relative to the largest value. Where both hold the same NaN or infinity there is none."""
+    from ...schedule.records import FAR_OFF
+
+    same = (result == wanted) | (result.isnan() & wanted.isnan())
+    gap = torch.where(same, 0.0, (result - wanted).abs()).nan_to_num(nan=torch.inf).max().item()
+    finite = torch.where(wanted.isfinite(), wanted.abs(), 0.0)
+    return min(gap / max(finite.max().item(), 1e-300), FAR_OFF) if gap else 0.0
 
 
 @OPS.register("compare_schedules")

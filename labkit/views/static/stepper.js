@@ -2,7 +2,8 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SPEEDS = [0.25, 0.5, 1, 2, 4];
 const STEP_MS = 1400; // of one step at speed 1
-const LEAST_PX = 620; // as wide as a picture stays where there is less room: below that its words can't be read
+const LEAST = 0.5; // of its size, to which a picture shrinks where there is less room: below that its words can't be read
+const LEAST_PX = 620; // and a large one to so much: it is scrolled then
 const PROBLEMS = 4; // that stand open
 const FLIGHT = 0.6; // part of it in which chunks travel
 let made = 0;
@@ -68,13 +69,16 @@ function makeCell(parent, data, rank, slot) {
 
 function makeBox(parent, data, rank) {
   const [x, y, width, height] = data.boxes[rank];
-  const middle = x + width / 2;
   draw(parent, "rect", { x, y, width, height, rx: 5, class: "lks-box" });
-  draw(parent, "text", { x: middle, y: y + (data.detail ? 15 : 14), class: "lks-rank" }, data.detail ? `rank ${rank}` : rank);
-  if (!data.detail) return () => {};
-  const lines = [20, 7].map((up) => draw(parent, "text", { x: middle, y: y + height - up, class: "lks-counter" }));
-  lines[0].parentNode.lastChild.setAttribute("data-messages", rank);
+  if (!data.detail) {
+    draw(parent, "text", { x: x + width / 2, y: y + 14, class: "lks-rank" }, rank);
+    return () => {};
+  }
+  const [named, ...below] = data.words[rank].map(([x, y]) => ({ x, y }));
+  draw(parent, "text", { ...named, class: "lks-rank" }, `rank ${rank}`);
+  const lines = below.map((at) => draw(parent, "text", { ...at, class: "lks-counter" }));
   lines[0].setAttribute("data-bytes", rank);
+  lines[1].setAttribute("data-messages", rank);
   return (words) => words.forEach((text, i) => (lines[i].textContent = text));
 }
 
@@ -94,6 +98,15 @@ function plate(parent, x, y, label, kind) {
   draw(group, "rect", { x: -width / 2, y: -8, width, height: 16, rx: 8 });
   draw(group, "text", { x: 0, y: 4 }, label);
   return group;
+}
+
+// Words that change, in a place as high as the longest of them needs: the picture below does not jump.
+function steady(parent, name, texts) {
+  const place = put(parent, "div", { class: `lks-steady ${name}` });
+  const now = put(place, "p", { class: `${name}-now` });
+  const longest = texts.reduce((one, other) => (other.length > one.length ? other : one), "");
+  put(place, "p", { class: "lks-longest", "aria-hidden": "true" }, longest);
+  return now;
 }
 
 // The first few stand open, the rest can be opened: one mistake is often wrong on every rank.
@@ -130,7 +143,7 @@ function makeLegend(parent, data) {
 function makePicture(parent, data) {
   const id = `lks-${++made}`;
   const [width, height] = data.size;
-  const svg = draw(parent, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", preserveAspectRatio: "xMinYMid", style: `max-width:${width}px;min-width:${Math.min(0.75 * width, LEAST_PX)}px` });
+  const svg = draw(parent, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", preserveAspectRatio: "xMinYMid", style: `max-width:${width}px;min-width:${Math.min(LEAST * width, LEAST_PX)}px` });
   makeHeads(svg, id);
   const below = draw(svg, "g");
   const counters = data.boxes.map((_, rank) => makeBox(below, data, rank));
@@ -168,7 +181,11 @@ function render({ model, el }) {
   const last = data.frames.length;
   const still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches;
   const root = put(el, "div", { class: "lks", tabindex: "0", role: "group", "aria-label": data.title });
-  put(root, "div", { class: "lks-title" }, data.title);
+  const head = put(root, "div", { class: "lks-head" });
+  put(head, "div", { class: "lks-title" }, data.title);
+  const hint = put(head, "div", { class: "lks-hint" });
+  put(hint, "span", { class: "lks-away" }, "click here, then ← → Home End Space");
+  put(hint, "span", { class: "lks-here" }, "keys: ← → Home End Space");
   const bar = put(root, "div", { class: "lks-bar" });
   const button = (name, sign, label) => put(bar, "button", { type: "button", "data-do": name, title: label, "aria-label": label }, sign);
   const first = button("first", "|◂", "to the start (Home)");
@@ -179,10 +196,13 @@ function render({ model, el }) {
   const where = put(bar, "span", { class: "lks-where" });
   const speed = put(bar, "select", { "aria-label": "speed", title: "speed" });
   for (const value of SPEEDS) put(speed, "option", { value }, `${value}×`);
-  const picture = makePicture(put(root, "div", { class: "lks-picture" }), data);
-  makeLegend(root, data);
-  const words = put(root, "p", { class: "lks-said", "aria-live": "polite" });
-  const sum = put(root, "p", { class: "lks-summary" });
+  const all = [data.start, ...data.frames];
+  const words = steady(root, "lks-said", all.map((frame) => frame.text));
+  words.setAttribute("aria-live", "polite");
+  const sum = steady(root, "lks-summary", all.map((frame) => frame.summary));
+  const body = put(root, "div", { class: "lks-body" });
+  const picture = makePicture(put(body, "div", { class: "lks-picture", style: `flex-basis:${data.size[0]}px` }), data);
+  makeLegend(body, data);
   makeProblems(root, data.problems);
 
   let position = Math.min(Math.max(model.get("step"), 0), last);
@@ -198,8 +218,9 @@ function render({ model, el }) {
     words.textContent = frame.text;
     sum.textContent = frame.summary;
     scrub.value = position;
-    back.disabled = first.disabled = position === 0;
-    step.disabled = position === last;
+    // not `disabled`: that would take the focus away, and with it the keyboard
+    for (const one of [back, first]) one.setAttribute("aria-disabled", position === 0);
+    step.setAttribute("aria-disabled", position === last);
     play.textContent = playing ? "❚❚" : "▶";
     play.setAttribute("aria-label", playing ? "pause (space)" : "play (space)");
     play.title = play.getAttribute("aria-label");
@@ -249,6 +270,10 @@ function render({ model, el }) {
   };
   const KEYS = { " ": "play", ArrowRight: "step", ArrowLeft: "back", Home: "first", End: "last" };
   bar.addEventListener("click", (event) => act[event.target.dataset?.do]?.());
+  root.addEventListener("click", () => {
+    // a picture takes no focus by itself, and some browsers give a pressed button none
+    if (!root.contains(root.getRootNode().activeElement)) root.focus({ preventScroll: true });
+  });
   scrub.addEventListener("input", () => go(Number(scrub.value)));
   speed.addEventListener("change", () => {
     model.set("speed", Number(speed.value));
