@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import textwrap
 from collections.abc import Callable, Iterable
 from decimal import Decimal
@@ -43,10 +44,17 @@ def prediction_of(name: str) -> str:
 
 
 # ---- what a learner may hand in by mistake
-def function(answer: Any) -> None:
-    """NotYet where a check tries out a function and was given something else, such as what the function returned."""
+def function(answer: Any, count: int) -> None:
+    """NotYet where a check tries out a function of `count` values and was given something else: what it returned, say."""
     if not callable(answer):
         raise NotYet(f"this check tries out your function, and was given {cut(repr(answer))}", hint=_ITSELF)
+    try:
+        inspect.signature(answer).bind(*range(count))
+    except TypeError:
+        values = "one value" if count == 1 else f"{count} values"
+        raise NotYet(f"your function is given {values}, and can't take them", hint="keep the first line as it was") from None
+    except ValueError:
+        pass  # a built-in without a signature: it is called, and says so itself
 
 
 TWO_RANKS = (
@@ -115,8 +123,8 @@ def hold(
     NotYet names the first case that is wrong, with both numbers as `said` writes them, or in more digits where that is the
     same for both; `truth` stands before the right one.
     """
-    function(answer)
-    tried = 0
+    cases = list(cases)
+    function(answer, len(cases[0][1]))
     for where, given, wanted in cases:
         got = as_number(answer(*given))
         no_text(f"{where} you say", got)
@@ -124,8 +132,7 @@ def hold(
             known = is_number(got)
             write = "{:.10g}".format if known and said(got) == said(wanted) else said
             raise NotYet(f"{where} you say {write(got) if known else heard(got)}, {truth} {write(wanted)}", hint=hint)
-        tried += 1
-    return tried
+    return len(cases)
 
 
 def rows(table: TensorTable) -> dict[int, tuple[float, ...]]:

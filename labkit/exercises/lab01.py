@@ -59,7 +59,7 @@ def four_operations(table: TensorTable) -> Found:
 @check("01/blame")
 def blame(answer: Callable[[int, Sequence[int]], Sequence[int]]) -> str:
     """A function that reads a wrong sum: how often each rank is in it."""
-    function(answer)
+    function(answer, 2)
     tried = 0
     for world_size in (2, 3, 4):
         primes = PRIMES[:world_size]
@@ -140,7 +140,7 @@ def correct(answer: Callable[[Sequence[Sequence[float]], Sequence[Sequence[float
         "every rank its own input": ([list(row) for row in INPUTS], False),
         "rank 0 wrong, the others right": ([[15, 18, 21, 0], *right[1:]], False),
     }
-    function(answer)
+    function(answer, 2)
     for name, (outputs, truth) in cases.items():
         got: Any = answer([list(row) for row in INPUTS], [list(row) for row in outputs])
         if bool(got) != truth:

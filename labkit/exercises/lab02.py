@@ -54,7 +54,7 @@ def tree(totals: Any) -> Found:
 @check("02/tree-steps")
 def tree_steps(answer: Callable[[int], float]) -> str:
     """The steps of the tree, for any number of ranks."""
-    function(answer)
+    function(answer, 1)
     steps = ALGORITHMS["binomial-tree"].num_steps
     cases: list[Case] = [
         (f"on {ranks} rank{'s' if ranks > 1 else ''}", (ranks,), steps(ranks)) for ranks in (1, *range(2, 18), 64, 1000)
@@ -95,7 +95,7 @@ def ring_bytes(answer: Callable[[int, int], float]) -> str:
 @check("02/chunks")
 def chunks(answer: Callable[[int, int], Sequence[int]]) -> str:
     """A function that cuts n elements into chunks without padding."""
-    function(answer)
+    function(answer, 2)
     cases = [(10, 4), (12, 4), (3, 4), (1, 3), (0, 2), (17, 5), (1001, 8), (7, 1)]
     for elements, ranks in cases:
         got = _sizes(answer(elements, ranks), f"for {elements} elements on {ranks} ranks you give")

@@ -88,7 +88,7 @@ def ring_with(second_half: Callable[[int, int, int], int], ranks: int, name: str
 @check("02/my-ring")
 def my_ring(answer: Callable[[int], Sequence[Sequence[Move]]]) -> str:
     """A ring by its mechanism as well as its result: neighbours only, a chunk a step, 2(p - 1) steps, the sum."""
-    function(answer)
+    function(answer, 1)
     for ranks in WORLDS:
         made = schedule_of(answer(ranks), ranks)
         _check_neighbours(made)
@@ -188,7 +188,7 @@ def _shortened(numbers: Sequence[int]) -> str:
 @check("02/first-wrong")
 def first_wrong(answer: Callable[[Trace], Any]) -> str:
     """A function that finds the first step in which an unfinished chunk is handed out as finished."""
-    function(answer)
+    function(answer, 1)
     cases: list[tuple[str, Schedule, int | None]] = []
     for ranks in (3, 4, 6):
         cases.append((f"the copied ring on {ranks} ranks", copied_ring(ranks), ranks - 1))
@@ -225,7 +225,7 @@ def _one_wrong(ranks: int, index: int) -> Schedule:
 @check("02/mend")
 def mend(answer: Callable[[int, int, int], int], table: TensorTable) -> str:
     """The mended second half: by the schedule on many worlds, and by the mean on the live ranks."""
-    function(answer)
+    function(answer, 3)
     for ranks in (2, 3, 4, 5, 8):
         problems = check_schedule(ring_with(answer, ranks))
         if problems:

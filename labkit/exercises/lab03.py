@@ -21,7 +21,7 @@ MIB = 1 << 20
 @check("03/price")
 def price(answer: Callable[[int, float, float, float], Any]) -> str:
     """The seconds of a ring, by alpha and beta; of a wrong answer, which of the two parts is wrong."""
-    function(answer)
+    function(answer, 4)
     cases: list[Case] = [
         (
             f"for {size} bytes on {ranks} ranks",
@@ -73,7 +73,7 @@ def _parts(answer: Callable[[int, float, float, float], Any]) -> None:
 @check("03/busbw")
 def busbw(answer: Callable[[int, float, int], Any]) -> str:
     """The bus bandwidth of an all-reduce, in GB/s."""
-    function(answer)
+    function(answer, 3)
     tried = itertools.product((2, 3, 4, 8, 64), ((10**9, 0.1), (100, 10e-6), (4096, 20e-6), (64 * MIB, 3e-3)))
     cases = [
         (
@@ -110,7 +110,7 @@ def sweep(measured: Any) -> Found:
 @check("03/alpha-beta")
 def alpha_beta(answer: Callable[[int, tuple[float, float], tuple[float, float]], Any]) -> str:
     """Alpha and beta from two measured points of a ring."""
-    function(answer)
+    function(answer, 3)
     for link in LINKS:
         for ranks, small, large in ((2, 1000, 10**7), (4, 1024, MIB), (8, 64, 64 * MIB)):
             points = [(size, predict("ring", ranks, size, link).seconds) for size in (small, large)]
@@ -196,7 +196,7 @@ def thousand(many: Mapping[int, Any], one: Mapping[int, Any]) -> Found:
 @check("03/bucket")
 def bucket(answer: Callable[[int, float, float], Any]) -> str:
     """The size from which latency is at most a tenth of a ring's time."""
-    function(answer)
+    function(answer, 3)
     for link in LINKS:
         for ranks in (2, 4, 8):
             got = as_number(answer(ranks, link.alpha_s, link.beta_s_per_byte))

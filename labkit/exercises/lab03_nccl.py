@@ -33,7 +33,7 @@ def nccl(answer: Any) -> str:
 @check("03/nccl-log")
 def nccl_log(answer: Callable[[NcclCost, NcclCost], Any]) -> Found:
     """The size from which a tuner's option with more bandwidth overtakes one with less latency."""
-    function(answer)
+    function(answer, 2)
     log = recorded("two-sockets")
     pairs = [(log.cost(op, "ring", "LL"), log.cost(op, "ring", "Simple")) for op in ("broadcast", "all_gather")]
     pairs.append((NcclCost("all_reduce", "tree", "LL", 25.2, 8.7), NcclCost("all_reduce", "ring", "Simple", 190.0, 200.0)))

@@ -57,6 +57,14 @@ def test_a_call_instead_of_the_function(name: str, given: object) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_that_takes_other_values(name: str) -> None:
+    for answer in (lambda: 1, lambda one, two, three, four, five: 1, lambda *, ranks: 1):
+        missing = refused(name, answer)
+        assert missing.what.startswith("your function is given ")
+        assert missing.hint == "keep the first line as it was"
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_that_only_prints(name: str) -> None:
     assert "(is there a return?)" in refused(name, lambda *given: None).what
 
