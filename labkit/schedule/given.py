@@ -9,7 +9,9 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, shown
+
+_SHORT = 43  # characters of what was given, so that the line says the rest as well
 
 
 def whole(value: Any, low: int, what: str, hint: str) -> int:
@@ -19,7 +21,7 @@ def whole(value: Any, low: int, what: str, hint: str) -> int:
     4
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < low:
-        raise UsageError(what.replace("{}", shown(value)), hint=hint)
+        raise UsageError(what.replace("{}", _shown(value)), hint=hint)
     return int(value)
 
 
@@ -31,7 +33,7 @@ def amount(value: Any, what: str, hint: str, *, zero: bool = True, endless: bool
     """
     real = isinstance(value, Real) and not isinstance(value, bool)
     if not real or not value >= 0 or (value == 0 and not zero) or (math.isinf(value) and not endless):
-        raise UsageError(what.replace("{}", shown(value)), hint=hint)
+        raise UsageError(what.replace("{}", _shown(value)), hint=hint)
     return float(value)
 
 
@@ -45,11 +47,6 @@ def bytes_an_element(value: Any) -> int:
     return whole(value, 1, "no element has {} bytes", "itemsize is a whole number from 1: 4 for float32")
 
 
-def shown(value: Any) -> str:
-    """The value as it was written, not longer than a line has room for; numbers without their type.
-
-    >>> shown(1.5), shown("4"), shown([0] * 100)
-    ('1.5', "'4'", '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,...')
-    """
-    text = str(value) if isinstance(value, Real) else repr(value)
-    return text if len(text) <= 40 else f"{text[:40]}..."
+def _shown(value: Any) -> str:
+    """Numbers without their type: NumPy's repr names it."""
+    return shown(value.item() if isinstance(value, Real) and hasattr(value, "item") else value, _SHORT)

@@ -8,10 +8,10 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, shown
 from ..plain import record
 from ..schedule import ALGORITHMS, Link, crossover, predict
-from ..schedule.given import amount, shown
+from ..schedule.given import amount
 from ..schedule.model import check_world_size
 from ..schedule.sweeps import crossing_of
 from ..units import format_bytes, format_seconds

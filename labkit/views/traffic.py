@@ -5,10 +5,10 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, shown
 from ..plain import record
 from ..schedule import Schedule, traffic
-from ..schedule.given import bytes_an_element, shown
+from ..schedule.given import bytes_an_element
 from ..units import format_bytes
 from . import _html as h
 from ._base import add
