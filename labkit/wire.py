@@ -281,7 +281,10 @@ class Outcome:
 
 @record
 class CellResult:
-    """One rank cell: an outcome per rank, and, if it did not end well, why and what was done."""
+    """One rank cell: an outcome per rank, and, if it did not end well, why and what was done.
+
+    `standing`: where the ranks were at the deadline, if nothing is wrong with them.
+    """
 
     cell: int
     outcomes: tuple[Outcome, ...]
@@ -289,12 +292,14 @@ class CellResult:
     recovery: RecoveryReport | None = None
     elapsed_s: float = 0.0
     world_size: int = 0
+    standing: str = ""
 
     def __str__(self) -> str:
         lines = []
         for outcome in self.outcomes:
             said = outcome.error or (outcome.shown.text if outcome.shown else "")
             lines.append(f"rank {outcome.rank}: {outcome.status}{f', {said}' if said else ''}")
+        lines += [self.standing] if self.standing else []
         return "\n".join([*lines, str(self.diagnosis)] if self.diagnosis else lines)
 
     @property

@@ -23,7 +23,9 @@ from .spaces import Shape
 from .transport import Pending
 
 FORM_TIMEOUT_S = 15.0
+FORM_DELAYS = 60  # and so many delays of a link between hosts: four ranks need 30, one after the other
 COME_UP_TIMEOUT_S = 60.0
+FORM_MOST_S = 120.0
 SLOW_LINKS = "groups form by some dozens of messages: give the links between the hosts more rate or less delay"
 
 
@@ -138,7 +140,8 @@ class Cluster:
 
     def _joined(self, pendings: list[Pending]) -> list[Outcome]:
         """Every rank's outcome; the first failure is told at once, though the others may wait for that rank."""
-        end = time.monotonic() + FORM_TIMEOUT_S
+        delay_s = self.under.shape.delay_s if self.under is not None else 0.0
+        end = time.monotonic() + FORM_TIMEOUT_S + min(FORM_DELAYS * delay_s, FORM_MOST_S)
         while True:
             open_ones = [pending.future for pending in pendings if not pending.done]
             failed = next((p for p in pendings if p.done and not p.future.result().outcome.ok), None)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import judge
+from ..diagnosis.whereabouts import whereabouts
 from ..errors import DeadlineExceeded, UsageError, join_ranks
 from ..faults import FAULTS
 from ..registry import unknown
@@ -136,11 +137,14 @@ class World(RunsSchedules):
             diagnosis, recovery, status = self.diagnose(), self.interrupt(), "interrupted"
         if diagnosis is None and self._cluster.feed.beats() != counts:
             diagnosis = self._after(pendings)
+        outcomes = cells.outcomes(pendings, status)
+        late = [outcome.rank for outcome in outcomes if outcome.status == "late"]
+        fine = diagnosis is None or diagnosis.healthy
         result = CellResult(
-            self.cell, cells.outcomes(pendings, status), diagnosis if diagnosis and not diagnosis.healthy else None,
-            recovery, time.monotonic() - started, self.world_size,
+            self.cell, outcomes, None if fine else diagnosis, recovery, time.monotonic() - started, self.world_size,
+            whereabouts(diagnosis.evidence, late) if fine and diagnosis is not None else "",
         )  # fmt: skip
-        self._note(result)
+        self._note(result, diagnosis)
         return result
 
     def _send_all(
@@ -174,14 +178,14 @@ class World(RunsSchedules):
         after = self.diagnose()  # the same finding, and by now it is known that nothing was issued
         return after if after.verdict is not None and after.verdict.code == verdict.code else diagnosis
 
-    def _note(self, result: CellResult) -> None:
+    def _note(self, result: CellResult, seen: Diagnosis | None = None) -> None:
         """Remember what later calls need: the result, the ranks' variables, whether the groups still work."""
         self.last = result
         for rank, pending in self._pending.items():
             if pending.done and pending.future.result().names:
                 self._names[rank] = pending.future.result().names
-        seen = result.diagnosis.evidence.ranks if result.diagnosis else ()
-        in_a_call = result.diagnosis is None or any(view.waiting_in is not None for view in seen)
+        seen = seen or result.diagnosis
+        in_a_call = seen is None or any(view.waiting_in is not None for view in seen.evidence.ranks)
         for outcome in result.outcomes:
             text = str(outcome.error or "")
             cut = outcome.status in ("late", "stuck") and in_a_call

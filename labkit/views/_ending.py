@@ -8,7 +8,7 @@ from ..errors import DeadlineExceeded, RankBusy, RankDead, RankError, RankRaised
 from ..wire import CellResult, Injection
 from ._output import error_groups
 from ._text import label, one_line
-from .cell_result import everyone
+from .cell_result import MORE_TIME, everyone
 
 _LINE = 400
 _OURS = ("ContractError",)  # errors of labkit's own, whose message ends with the next step already
@@ -65,6 +65,7 @@ def error_for(result: CellResult) -> RankError | None:
     if status == "error" and raised:
         return _raised(result)
     _, what, hint = _BY_STATUS.get(status, (RankRaised, "the code raised on", "see the output above"))
+    hint = MORE_TIME if result.standing else hint
     return kind(f"{what} {label(ranks, everyone(result))}", hint=hint, ranks=ranks)
 
 

@@ -268,6 +268,30 @@ def test_interrupt_frees_the_ranks_within_two_seconds(world_of: WorldMaker, code
     assert texts(world, "x = torch.ones(1); dist.all_reduce(x); (kept, x.item())") == [f"({rank}, 3.0)" for rank in range(3)]
 
 
+def test_a_cell_that_only_takes_longer_says_so(world_of: WorldMaker) -> None:
+    world = world_of(3)
+    late = world.run_cell("import time\ntime.sleep(30)", deadline_s=1)
+    assert late.diagnosis is None
+    assert late.standing == f"ranks 0-2 were in Python (cell {late.cell}, line 2)"
+    assert world.broken == ""  # no collective was cut
+    assert world.recover().rung == "soft"
+    late = world.run_cell("x = torch.ones(9)\nwhile True: dist.all_reduce(x)", deadline_s=1)
+    assert f"in all_reduce (cell {late.cell}, line 2)" in late.standing  # a rank may have been between two of them
+    assert world.recover().rung == "soft"
+    assert world.run_cell("dist.all_reduce(x)").standing == ""
+
+
+def test_ranks_at_work_keep_their_variables_when_they_are_freed(world_of: WorldMaker) -> None:
+    """Cut while messages flow, gloo lost every tenth to fourth such wait, and its rank with it."""
+    world = world_of(3)
+    world.run_cell("keep = rank")
+    for _ in range(10):
+        world.run_cell("x = torch.ones(9)\nwhile True: dist.all_reduce(x)", deadline_s=0.5)
+        report = world.recover()
+        assert (report.rung, report.replaced) == ("soft", ()), report.steps
+    assert world.pull("keep") == {0: 0, 1: 1, 2: 2}
+
+
 def test_stop_leaves_no_process_and_no_folder(world_of: WorldMaker) -> None:
     world = world_of(3)
     folder = world._cluster.folder.path

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.views import to_html, to_text
+from labkit.views import error_for, to_html, to_text
 from labkit.views._output import output_groups
 from labkit.views._text import LIMIT, fold
 from labkit.wire import CallSite, CellResult, CodeError, Outcome, Shown, Stream
@@ -102,6 +103,18 @@ def test_the_source_comes_from_the_evidence_if_the_traceback_has_none(samples: A
     error = CodeError("ValueError", "no", CallSite("cell 7", 3))
     result = CellResult(7, (Outcome(2, status="error", error=error),), samples.hung().diagnosis)
     assert to_text(result).startswith("rank 2: ValueError: no (cell 7, line 3)\n    dist.broadcast(x, 0)\n")
+
+
+def test_a_cell_that_only_takes_longer_says_where_its_ranks_were() -> None:
+    result = dataclasses.replace(of(Outcome(0, status="late"), Outcome(1)), standing="rank 0 was in Python (cell 7, line 2)")
+    assert to_text(result).splitlines()[-3:] == [
+        "rank 0: no answer by the deadline",
+        "At the deadline rank 0 was in Python (cell 7, line 2). Nothing is wrong with that: it takes longer than it may.",
+        "Next: `%%ranks --deadline 60` gives a cell more time; world.recover() frees the ranks.",
+    ]
+    assert "rank 0 was in Python (cell 7, line 2)" in str(result)
+    assert "At the deadline rank 0" in to_html(result)
+    assert "; `%%ranks --deadline 60` gives a cell more time" in str(error_for(result))
 
 
 def test_every_way_not_to_answer_has_words() -> None:
