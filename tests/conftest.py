@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 import uuid
 from collections.abc import Iterator
@@ -46,6 +47,8 @@ def browser() -> Iterator[Any]:
 
 def pytest_configure() -> None:
     os.environ[RUN_MARK] = uuid.uuid4().hex
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # inherited by what a shell starts in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> list[str]:

@@ -17,7 +17,7 @@ def held_back() -> Iterator[None]:
     request would meet ranks at different work. Python raises interrupts in the main thread only, so elsewhere nothing is held.
     """
     before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if before is None:  # a handler that isn't Python's can't be put back
+    if before in (None, signal.SIG_IGN):  # not Python's own, which can't be put back; or interrupts are none here
         yield
         return
     heard: list[int] = []
