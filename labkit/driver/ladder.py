@@ -35,20 +35,22 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 PROBE_S = 0.15
+PROBE_AT_WORK_S = 0.5  # of ranks that may be at work: more of them than cores, and each waits for a core
 PROBE_TIMES = 6.0  # a mute rank is one that takes this many times longer than the slowest that answered
 PROBE_MOST_S = 1.5
 RELEASE_TIMES = 12.0
 CUT_S = 0.3
 MOVING_S = 0.1  # a rank that has made a call within this time is at work
-HALT_MOST_S = 0.5
+SETTLE_MOST_S = 1.0
+POLL_S = 0.02
 NCCL_RELEASE_WAIT_S = 3.0  # an abort has kernels to end on the GPU; not measured yet
 
 
 class _Climb:
     """One recovery under way."""
 
-    def __init__(self, cluster: Cluster, pending: dict[int, Pending], mode: str) -> None:
-        self.cluster, self.pending, self.mode = cluster, pending, mode
+    def __init__(self, cluster: Cluster, pending: dict[int, Pending], mode: str, settled: bool) -> None:
+        self.cluster, self.pending, self.mode, self.settled = cluster, pending, mode, settled
         self.steps: list[str] = []
         self.check = ""
         self.pace_s = 0.0  # how long the slowest answer took
@@ -61,9 +63,11 @@ class _Climb:
             for rank, state in enumerate(states)
             if state == "running"
         }
+        asked_s = time.monotonic()
         self._probe(list(asked.values()))
+        beats = self.cluster.feed.beats()  # a rank that makes calls holds no lock, however late its answer is
         ranks = tuple(
-            RankState(rank, state, self._busy(rank), rank not in asked or _answered(asked[rank]))
+            RankState(rank, state, self._busy(rank), rank not in asked or _answered(asked[rank]) or beats[rank] > asked_s)
             for rank, state in enumerate(states)
         )
         unformed = any(_answered(future) and not future.result().get("formed", True) for future in asked.values())
@@ -75,12 +79,12 @@ class _Climb:
         On a busy machine all answers are late, and a rank that is merely slow must not lose its variables.
         """
         began = time.monotonic()
-        patience_s = PROBE_S
+        least_s = patience_s = PROBE_S if self.settled else PROBE_AT_WORK_S
         while (left := patience_s - (time.monotonic() - began)) > 0 and asked:
             done, open_ones = wait(asked, timeout=left, return_when=FIRST_COMPLETED)
             if done:
                 self.pace_s = time.monotonic() - began
-                patience_s = min(PROBE_MOST_S, max(PROBE_S, PROBE_TIMES * self.pace_s))
+                patience_s = min(PROBE_MOST_S, max(least_s, PROBE_TIMES * self.pace_s))
             asked = list(open_ones)
             if not done and patience_s < PROBE_MOST_S and self.pace_s == 0:
                 patience_s, self.pace_s = PROBE_MOST_S, PROBE_S  # nobody has answered: it is the machine
@@ -122,27 +126,32 @@ class _Climb:
             self.cluster.transport.control(rank, "release", {})
         wait([self.pending[rank].future for rank in waiting], timeout=max(CUT_S, RELEASE_TIMES * self.pace_s))
 
-    def _halt(self, ranks: tuple[int, ...]) -> None:
-        """Let ranks that still exchange messages come to rest before anything is cut.
+    def _settle(self, ranks: tuple[int, ...]) -> None:
+        """Let ranks that are at work come to rest before anything is cut.
 
         A wait whose connection is cut while its messages flow can be lost, and its rank with it: of recoveries from a
         loop of collectives every tenth to fourth had to replace a rank.
         """
-        moving = [rank for rank in ranks if self._quiet_s(rank) < MOVING_S and self._busy(rank)]
-        for rank in moving:
-            self.cluster.transport.control(rank, "halt", {})
-        end_s = time.monotonic() + max(HALT_MOST_S, RELEASE_TIMES * self.pace_s)
-        while any(self._busy(rank) and self._quiet_s(rank) < MOVING_S for rank in moving) and time.monotonic() < end_s:
-            wait([self.pending[rank].future for rank in moving if self._busy(rank)], timeout=0.01)
+        halted: set[int] = set()
+        end_s = time.monotonic() + max(SETTLE_MOST_S, RELEASE_TIMES * self.pace_s)
+        while (working := self._at_work(ranks)) and time.monotonic() < end_s:
+            asked = {rank: self.cluster.transport.control(rank, "halt", {}) for rank in working - halted}
+            wait(asked.values(), timeout=PROBE_S)
+            halted |= {rank for rank, future in asked.items() if _answered(future) and future.result()}
+            wait([self.pending[rank].future for rank in working], timeout=POLL_S)
 
-    def _quiet_s(self, rank: int) -> float:
-        """Since the rank's last sign of progress."""
-        beat_s: float = self.cluster.feed.beats()[rank]
-        return time.monotonic() - beat_s
+    def _at_work(self, ranks: tuple[int, ...]) -> set[int]:
+        """Busy ranks that have made a call just now, were asked just now, or use a processor."""
+        busy = [rank for rank in ranks if self._busy(rank)]
+        asked = {rank: self.cluster.transport.control(rank, "rests", {}) for rank in busy}
+        wait(asked.values(), timeout=PROBE_S)
+        newest, beats = time.monotonic() - MOVING_S, self.cluster.feed.beats()
+        moving = {rank for rank in busy if max(beats[rank], self.pending[rank].asked_s) > newest}
+        return moving | {rank for rank, future in asked.items() if _answered(future) and future.result() is False}
 
     def _release(self, ranks: tuple[int, ...], wait_s: float) -> ReleaseEnded:
-        if self.cluster.backend == "gloo":
-            self._halt(ranks)
+        if self.cluster.backend == "gloo" and not self.settled:
+            self._settle(ranks)
         for rank in ranks:
             self.cluster.transport.control(rank, "release", {})
         wait(
@@ -178,11 +187,12 @@ class _Climb:
 
 
 def climb(
-    cluster: Cluster, pending: dict[int, Pending], names: dict[int, tuple[str, ...]], *, mode: str, broken: bool, force: bool
-) -> RecoveryReport:
-    """Recover the world; RecoveryError if nothing helps."""
+    cluster: Cluster, pending: dict[int, Pending], names: dict[int, tuple[str, ...]], *, mode: str, broken: bool, force: bool,
+    settled: bool = False,
+) -> RecoveryReport:  # fmt: skip
+    """Recover the world; RecoveryError if nothing helps. `settled`: it is known that no messages flow any more."""
     started = time.monotonic()
-    climbing = _Climb(cluster, pending, mode)
+    climbing = _Climb(cluster, pending, mode, settled)
     ladder = Ladder(cluster.world_size)
     if cluster.backend == "nccl":
         ladder.release_wait_s = NCCL_RELEASE_WAIT_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class Pending:
         self.rank, self.op, self.cell = rank, op, cell
         self.future: Future[Reply] = Future()
         self.output: list[Stream] = []
+        self.asked_s = time.monotonic()
         self.closed = False  # its answer no longer counts as the cell's outcome
         self._on_output = on_output
 

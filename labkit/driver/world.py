@@ -348,9 +348,9 @@ class World(RunsSchedules):
         """
         self._alive()
         labnote.saw(self)
-        report, interrupted = whole(
-            lambda: climb(self._cluster, self._pending, self._names, mode=self.mode, broken=bool(self.broken), force=force)
-        )
+        settled = not force and self.last is not None and self.last.diagnosis is not None
+        climbing = partial(climb, self._cluster, self._pending, self._names, mode=self.mode, broken=bool(self.broken))
+        report, interrupted = whole(lambda: climbing(force=force, settled=settled))
         self.broken = ""
         self._pending.clear()
         for rank in report.replaced:

@@ -46,9 +46,16 @@ class RankContext:
     tap: Any = None
     groups: Any = None
     own_names: frozenset[str] = frozenset()
+    unfinished: list[Any] = field(default_factory=list)  # messages that an interrupt left, until new groups are formed
+    interruptible: bool = False  # an interrupt is heard: the main thread is in an op, and not in what answers for it
 
     def __post_init__(self) -> None:
         self.ring = RingWriter(self.run_dir / f"rank-{self.rank}.beacon", self.rank, os.getpid())
+
+    def on_interrupt(self, number: int, frame: Any) -> None:
+        """SIGINT's handler while a request is served."""
+        if self.interruptible:
+            raise KeyboardInterrupt
 
     def enter(self, cell: int | None) -> None:
         """The main thread starts a request; a cell has a number, another op leaves the last cell's."""

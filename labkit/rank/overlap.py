@@ -110,6 +110,14 @@ class Overlapped:
         self._sent: list[Any] = []
         self._through = 0  # sends that were waited for
         self._posted: list[tuple[Any, torch.Tensor]] = []
+        try:
+            self._run()
+        except BaseException:
+            self._wire.leave(work for work in (*self._sent, *(work for work, _ in self._posted)) if work is not None)
+            raise
+        return self._tally()
+
+    def _run(self) -> None:
         with ExitStack() as note:  # one line a move in the beacon: whose pieces this rank waits for
             for number, piece in enumerate(self._ins):
                 self._post_sends(number)
@@ -122,7 +130,6 @@ class Overlapped:
         if self._outs:
             with self._wire.noted(self._line(self._outs[-1].move, sends=True)):
                 self._wait_sends(len(self._outs))
-        return self._tally()
 
     def _post_sends(self, done: int) -> None:
         while len(self._sent) < len(self._outs) and self._outs[len(self._sent)].needs <= done:

@@ -59,19 +59,21 @@ class GroupSockets:
                 copy = os.dup(descriptor)
             except OSError:
                 continue
-            with socket.socket(fileno=copy) as end:
-                count += self._shut(end, inode, copy)
+            try:
+                count += self._shut(copy, inode)
+            finally:
+                os.close(copy)
         return count
 
-    def _shut(self, end: socket.socket, inode: str, descriptor: int) -> int:
+    def _shut(self, descriptor: int, inode: str) -> int:
+        """Shut one connection down, by a descriptor of our own; 1 if it was one of the groups' and still up."""
         try:
-            if os.readlink(f"/proc/self/fd/{descriptor}") != inode:  # noqa: PTH115 - reused since it was listed
+            if os.readlink(f"/proc/self/fd/{descriptor}") != inode:  # noqa: PTH115 - closed, and its number used again
                 return 0
-            if end.family not in (socket.AF_INET, socket.AF_INET6):
-                return 0
-            if end.getpeername()[1] in self._spared_ports:
-                return 0
-            end.shutdown(socket.SHUT_RDWR)
+            with socket.socket(fileno=os.dup(descriptor)) as end:
+                if end.family not in (socket.AF_INET, socket.AF_INET6) or end.getpeername()[1] in self._spared_ports:
+                    return 0
+                end.shutdown(socket.SHUT_RDWR)
         except OSError:  # not connected (a listener), or closed meanwhile
             return 0
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import statistics
 import threading
@@ -257,6 +258,19 @@ def test_an_interrupt_while_requests_go_out_leaves_a_usable_world(world_of: Worl
         assert sent[:3] == [0, 1, 2]
         assert world.run_schedule("ring", numel=100).ok
         assert set(world.pull("keep").values()) == {5}
+
+
+def test_ranks_that_are_interrupted_while_messages_flow_keep_their_variables(world_of: WorldMaker) -> None:
+    world = world_of(3)
+    world.run_cell("keep = rank")
+    for number in range(12):
+        timer = threading.Timer(0.03 + 0.01 * number, os.kill, (os.getpid(), signal.SIGINT))
+        with suppress(KeyboardInterrupt):
+            timer.start()
+            world.sweep([64 * MIB], ["ring"], rounds=50)
+        timer.join()
+        assert world.run_schedule("ring", numel=100).ok, number
+    assert world.pull("keep") == {0: 0, 1: 1, 2: 2}
 
 
 def test_numbers_that_are_none(world_of: WorldMaker) -> None:

@@ -26,13 +26,6 @@ def release(context: RankContext, reason: str = "", interrupt: bool = True) -> d
     return {"cut": cut}
 
 
-@CONTROL_OPS.register("halt")
-def halt(context: RankContext) -> None:
-    """Interrupt the main thread, if it is busy, and leave the connections: a call that is under way comes to its end first."""
-    if context.main_busy_since_s:
-        _interrupt_if_busy(context, context.main_busy_since_s)
-
-
 @CONTROL_OPS.register("refuse")
 def refuse(context: RankContext, reason: str, turn: int) -> None:
     """Safe mode: whoever waits, in request `turn`, for a member that will not come raises and says why."""
