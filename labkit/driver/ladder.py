@@ -40,7 +40,8 @@ PROBE_TIMES = 6.0  # a mute rank is one that takes this many times longer than t
 PROBE_MOST_S = 1.5
 RELEASE_TIMES = 12.0
 CUT_S = 0.3
-MOVING_S = 0.1  # a rank that has made a call within this time is at work
+MOVING_S = 0.15  # a rank that has made a call within this time is at work
+CALM_LOOKS = 3
 SETTLE_MOST_S = 1.0
 POLL_S = 0.02
 NCCL_RELEASE_WAIT_S = 3.0  # an abort has kernels to end on the GPU; not measured yet
@@ -133,8 +134,11 @@ class _Climb:
         loop of collectives every tenth to fourth had to replace a rank.
         """
         halted: set[int] = set()
+        calm = 0  # on a busy machine a rank at work may be without a core for as long as one look takes
         end_s = time.monotonic() + max(SETTLE_MOST_S, RELEASE_TIMES * self.pace_s)
-        while (working := self._at_work(ranks)) and time.monotonic() < end_s:
+        while calm < CALM_LOOKS and any(map(self._busy, ranks)) and time.monotonic() < end_s:
+            working = self._at_work(ranks)
+            calm = 0 if working else calm + 1
             asked = {rank: self.cluster.transport.control(rank, "halt", {}) for rank in working - halted}
             wait(asked.values(), timeout=PROBE_S)
             halted |= {rank for rank, future in asked.items() if _answered(future) and future.result()}
