@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -127,11 +128,9 @@ def _address(process: subprocess.Popen[bytes], log: Path, token: str) -> str:
     while time.monotonic() < ends and process.poll() is None:
         found = re.search(r"http://127\.0\.0\.1:\d+/", log.read_text(errors="replace"))
         if found:
-            try:
+            with contextlib.suppress(OSError):  # not up yet: asked again until the deadline, which fails
                 urllib.request.urlopen(f"{found[0]}api/status?token={token}", timeout=5).close()
                 return found[0]
-            except (urllib.error.URLError, OSError):
-                pass  # not up yet: asked again until the deadline below
         time.sleep(0.1)
     raise AssertionError(f"no server; its last words: {log.read_text(errors='replace')[-2000:]}")
 

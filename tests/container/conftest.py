@@ -6,6 +6,7 @@ build; elsewhere its tests say why they are skipped.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import json
@@ -236,11 +237,9 @@ class Box:
         """Until JupyterLab answers; the seconds that it took."""
         began_s = time.monotonic()
         while time.monotonic() - began_s < deadline_s:
-            try:
+            with contextlib.suppress(OSError):  # not up yet: asked again until the deadline, which fails
                 if self.get("/login")[0] == 200:
                     return time.monotonic() - began_s
-            except OSError:
-                pass  # not up yet: asked again until the deadline
             time.sleep(0.1)
         raise AssertionError(f"no answer in {deadline_s:.0f} s; the log says:\n{self.log()[-3000:]}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import pytest
 
 from labkit.driver.world import World
@@ -119,3 +121,32 @@ def test_faults_are_taken_out_by_recovery(world: World) -> None:
     world.recover()
     assert world.injections == []
     assert world.run_cell("x = torch.ones(1)\ndist.all_reduce(x)\ndist.broadcast(x, src=0)").ok
+
+
+def test_ranks_at_work_come_to_rest_before_their_waits_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    transport, asked = world._cluster.transport, []
+    control = transport.control
+    looks = [False, False, True, False, True, True, True]  # ranks 1 and 2 in turn, then both of them three times
+
+    def scripted(rank: int, op: str, payload: dict[str, object]) -> Future[object]:
+        answer = control(rank, op, payload)
+        if op in ("rests", "halt", "release"):
+            asked.append((op, rank))
+        if op in ("rests", "halt"):
+            answer = Future()
+            answer.set_result(op == "halt" or not looks or looks.pop(0))
+        return answer
+
+    hang(world)
+    monkeypatch.setattr(transport, "control", scripted)
+    assert world.interrupt().rung == "soft"
+    ops = [op for op, _ in asked]
+    assert [each for each in asked if each[0] == "halt"] == [("halt", 1), ("halt", 2)]  # each of them once
+    assert ops[-2:] == ["release", "release"]
+    assert ops.index("release") == len(ops) - 2
+    assert ops[-8:-2] == ["rests"] * 6  # three looks at both, all calm
+
+    asked.clear()
+    hang(world)
+    assert world.recover().rung == "soft"
+    assert [op for op, _ in asked] == ["release", "release"]  # a verdict has said already that nothing moves

@@ -26,7 +26,10 @@ def context(tmp_path: Path) -> Iterator[RankContext]:
 
 def answer(context: RankContext, op: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Outcome:
     monkeypatch.setattr(dispatch, "OPS", {"try": op})
-    reply, parts = dispatch.serve(context, None, {"op": "try", "payload": {}, "turn": 3}, [])
+    try:
+        reply, parts = dispatch.serve(context, None, {"op": "try", "payload": {}, "turn": 3}, [])
+    except KeyboardInterrupt:
+        pytest.fail("an interrupt has cost the answer")
     assert (reply["names"], parts) == (["x"], [])
     assert context.main_busy_since_s == 0
     found = from_plain(reply["outcome"])
