@@ -13,7 +13,7 @@ import errno
 import io
 import json
 import os
-import shutil
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -180,16 +180,24 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from .doctor import run_checks, to_text
+    from .doctor import run_checks
+    from .views import to_text
     from .wire import to_plain
 
     report = run_checks(ranks=options.ranks)
     if options.json:
         _print_json({**to_plain(report), "ok": report.ok})
     else:
-        width = min(shutil.get_terminal_size((100, 24)).columns, 140)
-        sys.stdout.write(to_text(report, width=width, color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+        print(_tinted(to_text(report)) if sys.stdout.isatty() and "NO_COLOR" not in os.environ else to_text(report))
     return report.exit_code
+
+
+_TINTS = {"ok": "32", "note": "36", "WARN": "1;33", "FAIL": "1;31"}
+
+
+def _tinted(text: str) -> str:
+    """The report with its status words in colour; they say the same without."""
+    return re.sub(r"^(ok|note|WARN|FAIL)\b", lambda word: f"\x1b[{_TINTS[word[0]]}m{word[0]}\x1b[0m", text, flags=re.M)
 
 
 def _stop(options: argparse.Namespace) -> int:

@@ -15,7 +15,20 @@ import pytest
 
 LABKIT = Path(__file__).resolve().parent.parent / "labkit"
 
-LEAVES = {"errors", "phrases", "registry", "units", "plain", "recovered", "tensors", "wire", "ring", "launching"}
+LEAVES = {
+    "errors",
+    "phrases",
+    "registry",
+    "units",
+    "plain",
+    "recovered",
+    "tensors",
+    "wire",
+    "ring",
+    "launching",
+    "machine",
+    "devices",
+}
 PURE = LEAVES | {"diagnosis", "recovery", "numerics", "labrecord", "schedule", "timeline"}
 SPECS = PURE | {"faults", "exercises"}
 WIDGETS = {"ipywidgets", "anywidget", "plotly", "traitlets"}
@@ -24,16 +37,17 @@ EVERYTHING_BUT_RANK = SPECS | {"driver", "views", "doctor", "labs", "notebook", 
 # part -> (parts of labkit it may import, besides itself; other people's packages it may import)
 LAYERS: dict[str, tuple[set[str], set[str]]] = {
     **{part: (LEAVES, set()) for part in LEAVES},
+    "machine": (LEAVES, {"psutil"}),
     **{part: (PURE, {"numpy"}) for part in PURE - LEAVES},
     "faults": (SPECS, {"numpy"}),
     "exercises": (SPECS, {"numpy"}),
     "rank": (SPECS, {"numpy", "torch"}),
     "driver": (SPECS, {"numpy", "psutil"}),
     "views": (SPECS, {"numpy"} | WIDGETS),
-    "doctor": (SPECS, {"numpy", "psutil", "rich"}),
+    "doctor": (SPECS, {"numpy", "psutil", "packaging"}),
     "labs": (SPECS, set()),
     "notebook": (EVERYTHING_BUT_RANK, {"numpy", "IPython"} | WIDGETS),
-    "cli": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "rich"}),
+    "cli": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "packaging"}),
     "testing": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "pytest"}),
     "animate": (SPECS | {"views"}, {"numpy", "PIL", "av"}),
     "bench": (EVERYTHING_BUT_RANK, set()),

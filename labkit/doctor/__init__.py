@@ -1,7 +1,7 @@
 """Will labkit work on this machine? One screen, one verdict per line.
 
     report = run_checks(ranks=4)
-    print(to_text(report))
+    print(report["memory"].detail)
 
 Checks run side by side, each with a deadline; one that breaks or does not come back is a line of the
 report, never a traceback. The calling process never imports torch: what torch knows is asked of a
@@ -17,15 +17,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from ..machine import DEFAULT_RANKS, MAX_RANKS
 from ..units import format_seconds
 from .base import CHECKS, Check, Context, Finding
 from .records import CheckResult, DoctorReport
-from .render import to_html, to_text
 
-__all__ = ["CHECKS", "Check", "CheckResult", "DoctorReport", "Finding", "default_ranks", "run_checks", "to_html", "to_text"]
+__all__ = ["CHECKS", "Check", "CheckResult", "DoctorReport", "Finding", "default_ranks", "run_checks"]
 
-MAX_RANKS = 1024
-DEFAULT_RANKS = 4
 _GOODBYE_S = 2.0  # how long a check may take to end its own processes once the visit is over
 
 

@@ -7,19 +7,21 @@ records are shared.
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import os
 import platform
 import shlex
 import sys
-import threading
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
+from ..devices import list_gpus
+from ..machine import available_memory_bytes, cpu_quota, read_text
 from ..units import format_bytes
 from ..wire import record
-from . import cgroup, versions
-from .facts import ask_smi
-from .system import available_memory_bytes, read_text
 
 _PREFIXES = ("LABKIT_", "NCCL_", "GLOO_", "TORCH_", "CUDA_", "OMP_NUM_THREADS")
 _LIBRARIES = ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12", "nvidia-cudnn-cu13")
@@ -46,20 +48,20 @@ class ExperimentRecord:
 def experiment_record(env: Mapping[str, str] | None = None, argv: Sequence[str] | None = None) -> ExperimentRecord:
     """The record of this process; a missing tool or package is left out, never an error."""
     env = os.environ if env is None else env
-    wanted = [pair[0] for pair in map(versions.parse_requirement, versions.wanted()) if pair is not None]
-    packages = {name: version for name in (*wanted, *_LIBRARIES) if (version := versions.installed(name))}
-    gpus, driver = _gpus(env)
+    names = [requirement.name for requirement in requirements()]
+    packages = {name: version for name in (*names, *_LIBRARIES) if (version := installed(name))}
+    listing = list_gpus(env)
     return ExperimentRecord(
-        labkit=versions.labkit_version(),
+        labkit=labkit_version(),
         python=f"{platform.python_implementation()} {platform.python_version()}",
         packages=packages,
         platform=platform.platform(),
         machine=platform.machine(),
         cpus=os.cpu_count() or 1,
-        cpu_quota=cgroup.cpus(read_text),
+        cpu_quota=cpu_quota(read_text),
         memory_free_bytes=available_memory_bytes(),
-        gpus=gpus,
-        driver=driver,
+        gpus=tuple(gpu.name for gpu in listing.gpus),
+        driver=listing.driver,
         environment={name: value for name, value in sorted(env.items()) if _telling(name)},
         launch=launch_command(sys.orig_argv if argv is None else argv),
     )
@@ -79,11 +81,6 @@ def launch_command(argv: Sequence[str]) -> str:
     return shlex.join([Path(word).name if place < 2 and word.startswith("/") else word for place, word in enumerate(argv)])
 
 
-def _gpus(env: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
-    facts = ask_smi(env, threading.Event())
-    return tuple(gpu.name for gpu in facts.gpus), facts.driver
-
-
 def experiment_text(record: ExperimentRecord) -> str:
     """The record as a page of text."""
     quota = f" (the container may use {record.cpu_quota:g})" if record.cpu_quota is not None else ""
@@ -101,3 +98,47 @@ def experiment_text(record: ExperimentRecord) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     return "".join(f"{name:<{width}}  {value}\n" for name, value in rows)
+
+
+# ---- what is installed, read without importing any of it
+def installed(name: str) -> str | None:
+    """The installed version of a distribution, or None."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def labkit_version() -> str:
+    """labkit's own version; in a checkout that is not installed, the one in pyproject."""
+    return installed("labkit") or str(_project().get("version", "unknown"))
+
+
+def requirements() -> list[Requirement]:
+    """What labkit needs here: by the checkout this code runs from if it is one, else by the installed distribution."""
+    lines = _project().get("dependencies")
+    if not isinstance(lines, list):
+        try:
+            lines = importlib.metadata.requires("labkit") or []
+        except importlib.metadata.PackageNotFoundError:
+            lines = []
+    return applying(lines)
+
+
+def applying(lines: Sequence[str]) -> list[Requirement]:
+    """The requirement lines that apply to every installation on this system: no extras.
+
+    >>> [str(one) for one in applying(["torch>=2.15,<2.16", 'pytest>=9; extra == "dev"'])]
+    ['torch<2.16,>=2.15']
+    """
+    parsed = [Requirement(str(line)) for line in lines]
+    return [one for one in parsed if one.marker is None or one.marker.evaluate({"extra": ""})]
+
+
+def _project() -> dict[str, object]:
+    path = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    try:
+        project = tomllib.loads(path.read_text(encoding="utf-8")).get("project", {})
+    except (OSError, tomllib.TOMLDecodeError):
+        return {}
+    return project if isinstance(project, dict) and project.get("name") == "labkit" else {}

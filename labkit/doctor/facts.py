@@ -1,18 +1,120 @@
-"""Facts that several checks rest on: what torch says of itself, and what the GPUs say."""
+"""Facts that several checks rest on, asked of other processes, each with a deadline.
+
+torch may take seconds to import, crash, or hang; none of that may happen in the process that asks, which can be the
+notebook's kernel. A process is ended by its own handle, so by pid and never by name.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
 import re
-import shutil
+import subprocess
+import sys
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from ..devices import GpuListing, list_gpus
 from .base import Context
-from .probe import ask, python
 
+_LOOK_S = 0.05  # how often a waiting probe looks whether the visit is over
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What came back; `late` if the process had to be ended, `code` its exit code (-6 for signal 6)."""
+
+    code: int
+    out: str
+    err: str
+    late: bool
+    elapsed_s: float
+
+    def json(self) -> dict[str, Any] | None:
+        """The last line of output that is a JSON object, if there is one."""
+        for line in reversed(self.out.splitlines()):
+            with contextlib.suppress(ValueError):
+                value = json.loads(line)
+                if isinstance(value, dict):
+                    return value
+        return None
+
+    def complaint(self) -> str:
+        """The last line of its standard error, which in Python names the exception."""
+        lines = [line.strip() for line in self.err.splitlines() if line.strip()]
+        return lines[-1][:200] if lines else f"exit code {self.code}, and not a word"
+
+
+class Probe:
+    """A running process; `answer` waits for it, and ends it at the deadline or when `stop` is set."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            list(command),
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def answer(self, deadline_s: float, stop: threading.Event) -> Answer:
+        """Wait until `deadline_s` after the start."""
+        late = False
+        while True:
+            try:
+                out, err = self.process.communicate(timeout=_LOOK_S)
+                break
+            except subprocess.TimeoutExpired:
+                if stop.is_set() or time.monotonic() > self.began + deadline_s:
+                    late = True
+                    out, err = self._end()
+                    break
+        return Answer(self.process.returncode or 0, out or "", err or "", late, time.monotonic() - self.began)
+
+    def _end(self) -> tuple[str, str]:
+        self.process.kill()
+        try:
+            out, err = self.process.communicate(timeout=2)
+        except subprocess.TimeoutExpired:  # a grandchild holds the pipes; the process itself is gone
+            self.process.wait(timeout=2)
+            return "", ""
+        return out, err
+
+    def end(self) -> None:
+        """Make sure the process is gone and its pipes are closed; harmless if it ended by itself."""
+        if self.process.poll() is None:
+            self._end()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def ask(command: Sequence[str], env: Mapping[str, str], deadline_s: float, stop: threading.Event) -> Answer:
+    """Run a command to its end or to the deadline."""
+    probe = Probe(command, env)
+    try:
+        return probe.answer(deadline_s, stop)
+    finally:
+        probe.end()
+
+
+def python(source: str, *arguments: str) -> list[str]:
+    """The command that runs `source` in this Python; -P keeps the current folder out of its path."""
+    return [sys.executable, "-P", "-c", source, *arguments]
+
+
+# ---- torch and the GPUs
 TORCH_DEADLINE_S = 45.0  # a first import from a cold disk takes long; it is not a defect
-_SMI_DEADLINE_S = 10.0
 
 _TORCH_SOURCE = """
 import json, time
@@ -51,28 +153,6 @@ class TorchFacts:
     error: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Gpu:
-    """One line of nvidia-smi; memory in bytes, 0 where it is not told."""
-
-    index: int
-    uuid: str
-    name: str
-    total_bytes: int = 0
-    free_bytes: int = 0
-    compute_mode: str = "Default"
-
-
-@dataclasses.dataclass(frozen=True)
-class GpuFacts:
-    """All GPUs of the machine and the driver's version; `error` if nvidia-smi is there and fails."""
-
-    gpus: tuple[Gpu, ...] = ()
-    driver: str = ""
-    error: str = ""
-    has_tool: bool = False
-
-
 def torch_facts(context: Context) -> TorchFacts:
     """Asked once per visit, of a process of its own."""
     return context.shared("torch", lambda: _ask_torch(context))
@@ -96,43 +176,9 @@ def _ask_torch(context: Context) -> TorchFacts:
     )
 
 
-def gpu_facts(context: Context) -> GpuFacts:
+def gpu_listing(context: Context) -> GpuListing:
     """Asked once per visit, of nvidia-smi; the machine's GPUs whatever CUDA_VISIBLE_DEVICES says."""
-    return context.shared("gpus", lambda: ask_smi(context.env, context.stop))
-
-
-_FIELDS = "index,uuid,name,memory.total,memory.free,compute_mode,driver_version"
-
-
-def ask_smi(env: Mapping[str, str], stop: threading.Event) -> GpuFacts:
-    """What nvidia-smi says now; no GPUs and no error where there is no nvidia-smi."""
-    tool = shutil.which("nvidia-smi", path=env.get("PATH"))
-    if tool is None:
-        return GpuFacts()
-    answer = ask([tool, f"--query-gpu={_FIELDS}", "--format=csv,noheader,nounits"], env, _SMI_DEADLINE_S, stop)
-    if answer.late:
-        return GpuFacts(error=f"nvidia-smi did not answer within {answer.elapsed_s:.0f} s", has_tool=True)
-    if answer.code:
-        # nvidia-smi writes its complaints to standard output
-        said = [line.strip() for line in (answer.out + answer.err).splitlines() if line.strip()]
-        return GpuFacts(error=f"nvidia-smi: {(said or [f'exit code {answer.code}'])[0][:200]}", has_tool=True)
-    return parse_smi(answer.out)
-
-
-def parse_smi(text: str) -> GpuFacts:
-    """The answer of nvidia-smi --query-gpu in CSV; fields it does not know read "[N/A]".
-
-    >>> parse_smi("0, GPU-5a, NVIDIA H200, 143771, 143000, Default, 580.65.06").driver
-    '580.65.06'
-    """
-    gpus, driver = [], ""
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) == 7 and cells[0].isdigit():
-            total, free = (int(cell) * 2**20 if cell.isdigit() else 0 for cell in cells[3:5])
-            gpus.append(Gpu(int(cells[0]), cells[1], cells[2], total, free, cells[5]))
-            driver = cells[6] if re.fullmatch(r"[\d.]+", cells[6]) else driver
-    return GpuFacts(tuple(gpus), driver, has_tool=True)
+    return context.shared("gpus", lambda: list_gpus(context.env))
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ..errors import WireError
+from ..machine import create_times, user_id
 from ..wire import record
-from .system import create_times, user_id
 
 # The clock that create times are counted from is kept in whole seconds and may step by one under time
 # synchronisation. A pid can't be given out again that soon: tens of thousands come first.

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..devices import Gpu
 from ..errors import StartError
-from .devices import Gpu
 
 SHARED_GPU_NCCL = (2, 30, 0)
 VERSION_TIMEOUT_S = 10.0

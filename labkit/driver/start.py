@@ -8,12 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 
+from ..devices import Gpu, find_gpus
 from ..errors import NotEnoughDevices, NotEnoughMemory, StartError, UsageError, WorldMismatch
+from ..machine import DEFAULT_RANKS, MAX_RANKS, RANK_BYTES, free_memory_bytes
 from ..registry import unknown
 from ..units import format_bytes, is_whole
 from .cluster import Cluster, seat_environment
 from .current import HOLDER
-from .devices import RANK_BYTES, Gpu, find_gpus, free_memory_bytes
 from .feed import Seat
 from .gpus import check_shared_gpu, nccl_environment, nccl_version, pin, shared
 from .launch import ForkLauncher, Launcher, ProcessLauncher
@@ -22,8 +23,6 @@ from .rundir import RunDir, run_root
 from .spaces import Shape
 from .world import DEADLINE_S, World
 
-MAX_RANKS = 256
-DEFAULT_CPU_RANKS = 4
 BACKENDS = ("auto", "gloo", "nccl")
 LAUNCHERS = ("auto", "fork", "subprocess")
 GROUP_TIMEOUT_S = 120.0
@@ -75,7 +74,7 @@ def bring_up(
     """The same beside whatever runs: the caller's own, who has to stop it."""
     began = time.monotonic()
     gpus = find_gpus() if backend != "gloo" else []
-    num_ranks = ranks if ranks is not None else len(gpus) or DEFAULT_CPU_RANKS
+    num_ranks = ranks if ranks is not None else len(gpus) or DEFAULT_RANKS
     chosen = choose_backend(backend, num_ranks, gpus, share_gpu)
     _room_for(num_ranks)
     _space_for(num_ranks)

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from labkit.doctor import cgroup
 from labkit.doctor.checks.collective import RankAnswer, judge_collective, rank_environment
-from labkit.doctor.checks.cpus import judge_cpus
-from labkit.doctor.checks.environment import judge_environment
-from labkit.doctor.checks.gloo_interface import judge_gloo_interface
-from labkit.doctor.checks.hosts import judge_hosts
-from labkit.doctor.checks.limits import judge_limits
-from labkit.doctor.checks.memory import judge_memory
-from labkit.doctor.checks.nccl_interface import judge_nccl_interface, matching
+from labkit.doctor.checks.host import judge_cpus, judge_limits, judge_memory, judge_shm
+from labkit.doctor.checks.network import judge_gloo_interface, judge_hosts, judge_nccl_interface, matching
 from labkit.doctor.checks.ptrace import judge_ptrace
-from labkit.doctor.checks.settings import judge_settings
-from labkit.doctor.checks.shm import judge_shm
+from labkit.doctor.checks.settings import judge_environment, judge_settings
 from labkit.doctor.checks.tempdir import judge_tempdir
+from labkit.machine import Room, cpu_quota, memory_room, process_room
 
 MIB, GIB = 2**20, 2**30
 NET = {"lo": ("127.0.0.1", "::1"), "eth0": ("10.0.0.5",), "bare": ()}
@@ -31,7 +25,7 @@ def test_memory() -> None:
 
 
 def test_a_container_limit_counts_more_than_the_machine() -> None:
-    found = judge_memory(64 * GIB, cgroup.Room(512 * MIB, 200 * MIB), 4)
+    found = judge_memory(64 * GIB, Room(512 * MIB, 200 * MIB), 4)
     assert found.status == "fail"
     assert "container's 512 MiB" in found.detail
     assert found.facts["free_bytes"] == 312 * MIB
@@ -50,9 +44,9 @@ def test_cgroup_version_2() -> None:
         "/sys/fs/cgroup/a/pids.max": "200\n",
         "/sys/fs/cgroup/a/pids.current": "50\n",
     }
-    assert cgroup.memory(files.get) == cgroup.Room(GIB, 500 * MIB)
-    assert cgroup.cpus(files.get) == 1.5
-    assert cgroup.processes(files.get) == cgroup.Room(200, 50)
+    assert memory_room(files.get) == Room(GIB, 500 * MIB)
+    assert cpu_quota(files.get) == 1.5
+    assert process_room(files.get) == Room(200, 50)
 
 
 def test_cgroup_version_1_in_a_container_that_does_not_see_its_own_path() -> None:
@@ -64,8 +58,8 @@ def test_cgroup_version_1_in_a_container_that_does_not_see_its_own_path() -> Non
         "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "200000\n",
         "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
     }
-    assert cgroup.memory(files.get) == cgroup.Room(2 * GIB, GIB // 2)
-    assert cgroup.cpus(files.get) == 2.0
+    assert memory_room(files.get) == Room(2 * GIB, GIB // 2)
+    assert cpu_quota(files.get) == 2.0
 
 
 def test_no_cgroup_limit() -> None:
@@ -76,8 +70,8 @@ def test_no_cgroup_limit() -> None:
         "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
         "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
     }
-    assert (cgroup.memory(files.get), cgroup.cpus(files.get), cgroup.processes(files.get)) == (None, None, None)
-    assert cgroup.memory({}.get) is None
+    assert (memory_room(files.get), cpu_quota(files.get), process_room(files.get)) == (None, None, None)
+    assert memory_room({}.get) is None
 
 
 def test_cpus() -> None:
@@ -104,7 +98,7 @@ def test_limits() -> None:
     assert judge_limits(128, None, None, 4, rdma=False).status == "fail"
     assert judge_limits(1024, None, None, 64, rdma=False).status == "warn"
     assert "ulimit -u" in judge_limits(20000, 100, None, 4, rdma=False).next_step
-    assert "--pids-limit" in judge_limits(20000, None, None, 4, rdma=False, group=cgroup.Room(200, 50)).next_step
+    assert "--pids-limit" in judge_limits(20000, None, None, 4, rdma=False, group=Room(200, 50)).next_step
     assert "memlock" in judge_limits(20000, None, 8 * MIB, 4, rdma=True).next_step
 
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from labkit.doctor.checks.bytecode import judge_bytecode
-from labkit.doctor.checks.driver import judge_driver
-from labkit.doctor.checks.gpus import judge_gpus
-from labkit.doctor.checks.packages import judge_packages
-from labkit.doctor.checks.python import judge_python
-from labkit.doctor.checks.sharing import judge_sharing
-from labkit.doctor.checks.torch import judge_torch
-from labkit.doctor.checks.visible_devices import judge_visible_devices
-from labkit.doctor.facts import Gpu, GpuFacts, TorchFacts, parse_smi
-from labkit.doctor.versions import fits, parse_requirement
+from labkit.devices import Gpu, GpuListing, parse_listing
+from labkit.doctor.checks.gpus import judge_driver, judge_gpus, judge_sharing, judge_visible_devices
+from labkit.doctor.checks.software import judge_bytecode, judge_packages, judge_python, judge_torch
+from labkit.doctor.experiment import applying
+from labkit.doctor.facts import TorchFacts
 
 GIB = 2**30
 TORCH = TorchFacts("2.15.0+cu132", "13.2", (2, 30, 7), has_gloo=True, has_nccl=True, devices=2, import_s=1.5)
 
 
-def machine(count: int = 2, driver: str = "580.65.06", free: int = 80 * GIB, mode: str = "Default") -> GpuFacts:
-    gpus = tuple(Gpu(index, f"GPU-{index}abc", "NVIDIA H100", 80 * GIB, free, mode) for index in range(count))
-    return GpuFacts(gpus, driver if count else "", has_tool=True)
+def machine(count: int = 2, driver: str = "580.65.06", free: int = 80 * GIB, mode: str = "Default") -> GpuListing:
+    gpus = tuple(Gpu(str(index), "NVIDIA H100", free, f"GPU-{index}abc", 80 * GIB, mode) for index in range(count))
+    return GpuListing(gpus, driver if count else "", has_tool=True)
 
 
 def test_python() -> None:
@@ -31,44 +26,34 @@ def test_python() -> None:
 
 
 def test_packages_that_fit() -> None:
-    found = judge_packages("0.1.0", ["torch>=2.15,<2.16", 'x; extra == "dev"'], {"torch": "2.15.0+cu132"})
+    found = judge_packages("0.1.0", applying(["torch>=2.15,<2.16", 'x; extra == "dev"']), {"torch": "2.15.0+cu132"})
     assert (found.status, found.facts["torch"]) == ("ok", "2.15.0+cu132")
 
 
 def test_packages_that_do_not() -> None:
     found = judge_packages(
-        "0.1.0", ["torch>=2.15,<2.16", "rich>=14", "psutil>=7"], {"torch": "2.14.1", "rich": None, "psutil": "7.2"}
+        "0.1.0",
+        applying(["torch>=2.15,<2.16", "rich>=14", "psutil>=7"]),
+        {"torch": "2.14.1", "rich": None, "psutil": "7.2"},
     )
     assert found.status == "fail"
-    assert "torch is 2.14.1, needed is >=2.15,<2.16" in found.detail
+    assert "torch is 2.14.1, needed is <2.16,>=2.15" in found.detail
     assert "rich is missing" in found.detail
-    assert "'torch>=2.15,<2.16' 'rich>=14'" in found.next_step
+    assert "'torch<2.16,>=2.15' 'rich>=14'" in found.next_step
     assert "psutil" not in found.detail
 
 
 @pytest.mark.parametrize(
-    ("version", "span", "wanted"),
+    ("version", "span", "status"),
     [
-        ("2.15.0", "==2.15.*", True),
-        ("2.16", "==2.15.*", False),
-        ("2.15", "!=2.15.*", False),
-        ("9.2.3", "~=9.2", True),
-        ("10.0", "~=9.2", False),
-        ("9.2.3", "~=9.2.5", False),
-        ("7", ">=7.0", True),
-        ("7.0.0", "==7", True),
-        ("2.16.0rc1", "<2.16", False),
-        ("1.0", "", True),
-        ("1.0", "===1.0", True),
+        ("2.15.0+cu132", ">=2.15,<2.16", "ok"),
+        ("2.16", "==2.15.*", "fail"),
+        ("9.2.3", "~=9.2", "ok"),
+        ("2.16.0rc1", "<2.16", "fail"),
     ],
 )
-def test_version_ranges(version: str, span: str, wanted: bool) -> None:
-    assert fits(version, span) is wanted
-
-
-def test_requirement_lines() -> None:
-    assert parse_requirement("jupyter-server[test] (>=2)") == ("jupyter-server", ">=2")
-    assert parse_requirement("rich") == ("rich", "")
+def test_version_ranges(version: str, span: str, status: str) -> None:
+    assert judge_packages("0.1.0", applying([f"torch{span}"]), {"torch": version}).status == status
 
 
 def test_torch() -> None:
@@ -110,9 +95,9 @@ def test_driver_against_cuda(driver: str, cuda: str, status: str) -> None:
 
 
 def test_no_gpu_is_a_note() -> None:
-    assert judge_driver(GpuFacts(), TORCH).status == "note"
-    assert judge_gpus(GpuFacts(), TORCH, 4).status == "note"
-    assert judge_driver(GpuFacts(error="nvidia-smi: NVML mismatch", has_tool=True), TORCH).status == "fail"
+    assert judge_driver(GpuListing(), TORCH).status == "note"
+    assert judge_gpus(GpuListing(), TORCH, 4).status == "note"
+    assert judge_driver(GpuListing(error="nvidia-smi: NVML mismatch", has_tool=True), TORCH).status == "fail"
 
 
 def test_gpus() -> None:
@@ -128,17 +113,17 @@ def test_gpus() -> None:
 
 def test_gpus_that_are_hidden_or_chosen() -> None:
     assert judge_gpus(machine(), TorchFacts("2.15", "13.2"), 2, "").status == "note"
-    gpus = (Gpu(0, "GPU-0", "H100", 80 * GIB, 0), Gpu(1, "GPU-1", "H100", 80 * GIB, 80 * GIB))
+    gpus = (Gpu("0", "H100", 0, "GPU-0", 80 * GIB), Gpu("1", "H100", 80 * GIB, "GPU-1", 80 * GIB))
     one = TorchFacts("2.15", "13.2", devices=1)
-    assert judge_gpus(GpuFacts(gpus, "580.1"), one, 1, "1").status == "ok"
-    assert judge_gpus(GpuFacts(gpus, "580.1"), one, 1, "0").status == "warn"
+    assert judge_gpus(GpuListing(gpus, "580.1"), one, 1, "1").status == "ok"
+    assert judge_gpus(GpuListing(gpus, "580.1"), one, 1, "0").status == "warn"
 
 
 def test_several_ranks_on_one_gpu() -> None:
     assert "possible: NCCL 2.30.7" in judge_sharing(TORCH, machine(1)).detail
     assert "not possible" in judge_sharing(TorchFacts("2.14", "12.8", (2, 29, 1)), machine(1)).detail
     assert "exclusive" in judge_sharing(TORCH, machine(1, mode="Exclusive_Process")).detail
-    assert judge_sharing(TorchFacts(error="x"), GpuFacts()).status == "note"
+    assert judge_sharing(TorchFacts(error="x"), GpuListing()).status == "note"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +151,7 @@ def test_visible_devices(value: str | None, gpus: int, status: str) -> None:
 
 
 def test_nvidia_smi_output() -> None:
-    facts = parse_smi(
+    facts = parse_listing(
         "0, GPU-5a, NVIDIA H200, 143771, 143000, Default, 580.65.06\n1, GPU-5b, GB10, [N/A], [N/A], Default, 580.65.06\nnoise\n"
     )
     assert [gpu.free_bytes for gpu in facts.gpus] == [143000 * 2**20, 0]

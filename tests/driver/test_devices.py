@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from labkit.devices import Gpu, find_gpus, parse_listing, visible_gpus
 from labkit.driver import gpus as gpus_module
 from labkit.driver import start as start_module
-from labkit.driver.devices import Gpu, find_gpus, visible_gpus
 from labkit.driver.gpus import check_shared_gpu, nccl_environment, parse_nccl_version, pin, shared
 from labkit.driver.start import _overridden, choose_backend, make_seats
 from labkit.errors import NotEnoughDevices, StartError, UsageError
 
-LISTING = "0, GPU-aa11, NVIDIA H200, 140000\n1, GPU-aa22, NVIDIA H200, 139000\n2, GPU-bb33, NVIDIA H200, [N/A]\n"
+LISTING = parse_listing(
+    "0, GPU-aa11, NVIDIA H200, 143771, 140000, Default, 580.65\n1, GPU-aa22, NVIDIA H200, 143771, 139000, Default, 580.65\n"
+    "2, GPU-bb33, NVIDIA H200, [N/A], [N/A], Default, 580.65\n"
+).gpus
 ONE = [Gpu("0", "H200", 2**30)]
 TWO = [Gpu("0", "H200", 2**30), Gpu("1", "H200", 2**30)]
 
@@ -52,14 +55,13 @@ def test_visible(visible: str | None, expected: list[str]) -> None:
 
 
 def test_a_listing_without_numbers_is_read() -> None:
-    assert visible_gpus(LISTING, None)[2] == Gpu("2", "NVIDIA H200", 0)
+    assert visible_gpus(LISTING, None)[2] == Gpu("2", "NVIDIA H200", 0, "GPU-bb33")
     assert visible_gpus(LISTING, None)[0].free_bytes == 140000 * 2**20
-    assert visible_gpus("", None) == []
+    assert visible_gpus((), None) == []
 
 
-def test_no_driver_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert find_gpus({}) == []
+def test_no_driver_no_gpus() -> None:
+    assert find_gpus({"PATH": "/nowhere"}) == []
 
 
 # ---- which backend

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from labkit.devices import Gpu
 from labkit.driver import start as start_module
 from labkit.driver.current import HOLDER
-from labkit.driver.devices import RANK_BYTES, Gpu
-from labkit.driver.start import MAX_RANKS, choose_backend, make_seats, start
+from labkit.driver.start import choose_backend, make_seats, start
 from labkit.errors import LabkitError, NotEnoughDevices, NotEnoughMemory, UnknownName, UsageError, WorldMismatch
+from labkit.machine import MAX_RANKS, RANK_BYTES
 from labkit.testing import fake_world
 
 

@@ -12,13 +12,12 @@ import tempfile
 import time
 from collections.abc import Mapping
 
+from ...machine import interfaces
 from ...units import format_seconds
 from ..base import Context, Finding, check
-from ..facts import TORCH_DEADLINE_S
-from ..probe import Answer, Probe, python
-from ..system import interfaces
-from .environment import RANK_VARIABLES
-from .gloo_interface import loopback
+from ..facts import TORCH_DEADLINE_S, Answer, Probe, python
+from .network import loopback
+from .settings import RANK_VARIABLES
 
 EXPECTED = 5.0  # 2 from rank 0, 3 from rank 1
 

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+from ...machine import read_text
 from ..base import Context, Finding, check
-from ..probe import Probe, ask, python
-from ..system import read_text
+from ..facts import Probe, ask, python
 
 _SLEEPER = "import time; time.sleep(20)"
 _TRY_S = 4.0

@@ -1,14 +1,25 @@
-"""What a container allows: memory, CPUs and processes, by cgroup version 1 and 2.
+"""What this machine, or the container on it, has for ranks: memory, CPUs, processes, network interfaces.
 
-The machine's own numbers mislead inside a container: it may show 64 GiB free while the container is
-killed at 2. A group's limit holds for all groups below it, so every level up to the root is read, and
-the tightest wins. `read` returns the text of a file or None, so that tests bring their own files.
+The machine's own numbers mislead inside a container: it may show 64 GiB free while the container is killed at 2.
+A control group's limit holds for all groups below it, so every level up to the root is read, for version 1 and 2,
+and the tightest limit counts. `read` returns the text of a file or None, so that tests bring their own files.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import psutil
+
+MAX_RANKS = 256  # on one machine
+DEFAULT_RANKS = 4  # where there is no GPU
+RANK_BYTES = 160 * 2**20  # memory that one more forked rank takes; measured by `make bench`
+IMPORTED_RANK_BYTES = 300 * 2**20  # a rank that imports torch itself (launcher="subprocess")
 
 Read = Callable[[str], str | None]
 
@@ -28,7 +39,7 @@ class Room:
         return max(0, self.limit - self.used)
 
 
-def memory(read: Read) -> Room | None:
+def memory_room(read: Read) -> Room | None:
     """The tightest memory limit, or None. Page cache that the kernel can drop counts as free."""
     rooms = []
     for folder in _folders(read, "memory"):
@@ -39,7 +50,7 @@ def memory(read: Read) -> Room | None:
     return min(rooms, key=lambda room: room.free, default=None)
 
 
-def cpus(read: Read) -> float | None:
+def cpu_quota(read: Read) -> float | None:
     """How many CPUs' worth of time the group may use, or None."""
     shares = []
     for folder in _folders(read, "cpu"):
@@ -51,7 +62,7 @@ def cpus(read: Read) -> float | None:
     return min(shares, default=None)
 
 
-def processes(read: Read) -> Room | None:
+def process_room(read: Read) -> Room | None:
     """The tightest limit on processes and threads, or None."""
     rooms = []
     for folder in _folders(read, "pids"):
@@ -87,3 +98,56 @@ def _number(text: str | None) -> int | None:
 def _droppable(stat: str) -> int:
     rows = dict(line.split(" ", 1) for line in stat.splitlines() if " " in line)
     return _number(rows.get("total_inactive_file") or rows.get("inactive_file")) or 0
+
+
+def create_times(pids: Iterable[int]) -> dict[int, float]:
+    """When each of our own living processes among `pids` was created, in seconds since the epoch.
+
+    Left out: pids that are free, zombies (nothing of them runs), and processes of another user.
+    """
+    mine = user_id()
+    found = {}
+    for pid in set(pids):
+        with contextlib.suppress(psutil.Error, ValueError, OverflowError):
+            process = psutil.Process(pid)
+            with process.oneshot():
+                if process.status() == psutil.STATUS_ZOMBIE or (mine is not None and process.uids().real != mine):
+                    continue
+                found[pid] = float(process.create_time())
+    return found
+
+
+def user_id() -> int | None:
+    """Our user number, or None on a system without them."""
+    return os.getuid() if hasattr(os, "getuid") else None
+
+
+def interfaces() -> dict[str, tuple[str, ...]]:
+    """Network interfaces that are up, with their IP addresses."""
+    stats = psutil.net_if_stats()
+    kinds = (socket.AF_INET, socket.AF_INET6)
+    return {
+        name: tuple(address.address.partition("%")[0] for address in addresses if address.family in kinds)
+        for name, addresses in psutil.net_if_addrs().items()
+        if name not in stats or stats[name].isup
+    }
+
+
+def available_memory_bytes() -> int:
+    """Memory that the machine can give, whatever a container allows."""
+    return int(psutil.virtual_memory().available)
+
+
+def free_memory_bytes() -> int:
+    """Memory that this process can have: the machine's, or what the container still allows if that is less."""
+    room = memory_room(read_text)
+    return available_memory_bytes() if room is None else min(available_memory_bytes(), room.free)
+
+
+def read_text(path: str) -> str | None:
+    """A small file such as those in /proc and /sys, or None."""
+    try:
+        with Path(path).open(encoding="utf-8", errors="replace") as file:
+            return file.read(1 << 16)
+    except OSError:
+        return None

@@ -1,4 +1,4 @@
-"""Which network interface will gloo use, and does it exist?"""
+"""Network interfaces for gloo and NCCL, and whether this machine can stand for several hosts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 
+from ...machine import interfaces
 from ..base import Context, Finding, check
-from ..system import interfaces
+from ..facts import ask, python
 
+# ---- gloo_interface
 SLOW_S = 1.0
 
 Interfaces = Mapping[str, Sequence[str]]
@@ -72,6 +74,60 @@ def _resolve() -> tuple[list[str], str | None, float]:
 
 
 @check("gloo_interface", "Network for gloo", order=40)
-def run(context: Context) -> Finding:
+def check_gloo_interface(context: Context) -> Finding:
     found, usable, took_s = _resolve()
     return judge_gloo_interface(context.env.get("GLOO_SOCKET_IFNAME"), interfaces(), found, usable, took_s)
+
+
+# ---- nccl_interface
+def matching(asked: str, there: Sequence[str]) -> list[str]:
+    """The interfaces NCCL would take: prefixes, "=" for exact names, "^" to leave out.
+
+    >>> matching("eth", ["lo", "eth0", "eth1"]), matching("=eth0", ["eth0", "eth01"]), matching("^lo,docker", ["lo", "eth0"])
+    (['eth0', 'eth1'], ['eth0'], ['eth0'])
+    """
+    without = asked.startswith("^")
+    rest = asked[1:] if without else asked
+    exact = rest.startswith("=")
+    names = [name.strip() for name in (rest[1:] if exact else rest).split(",") if name.strip()]
+
+    def hit(name: str) -> bool:
+        return name in names if exact else any(name.startswith(prefix) for prefix in names)
+
+    return [name for name in there if hit(name) != without]
+
+
+def judge_nccl_interface(asked: str | None, there: Mapping[str, Sequence[str]]) -> Finding:
+    facts = {"asked": asked, "interfaces": tuple(there)}
+    if not asked:
+        return Finding("ok", "NCCL chooses by itself (NCCL_SOCKET_IFNAME is not set)", facts=facts)
+    taken = matching(asked, list(there))
+    if not taken:
+        step = f"unset it, or name one of: {', '.join(there) or 'none is up'}"
+        return Finding("fail", f"NCCL_SOCKET_IFNAME={asked} matches no interface that is up", step, facts)
+    return Finding("ok", f"{', '.join(taken)}, by NCCL_SOCKET_IFNAME={asked}", facts=facts)
+
+
+@check("nccl_interface", "Network for NCCL", order=41)
+def check_nccl_interface(context: Context) -> Finding:
+    return judge_nccl_interface(context.env.get("NCCL_SOCKET_IFNAME"), interfaces())
+
+
+# ---- hosts
+_ASK = "from labkit.hosts import Shape, why_not; print(why_not(Shape('200mbit')))"
+
+
+def judge_hosts(asked: bool, reason: str) -> Finding:
+    """`reason`: why hosts can't be made, "" if they can; or, if it could not be `asked`, what went wrong."""
+    facts = {"asked": asked, "reason": reason}
+    if asked and not reason:
+        return Finding("ok", "network namespaces can stand for hosts: labkit.start(4, hosts=2)", facts=facts)
+    return Finding("note", f"{reason}; labs that measure hosts show a recording", facts=facts)
+
+
+@check("hosts", "Several hosts", order=52, deadline_s=12)
+def check_hosts(context: Context) -> Finding:
+    answer = ask(python(_ASK), context.env, 10.0, context.stop)
+    if answer.code or answer.late:
+        return judge_hosts(False, f"it could not be found out ({answer.complaint()})")
+    return judge_hosts(True, answer.out.strip())
