@@ -29,12 +29,12 @@ class OpSeen:
 class Told:
     """A prediction held against what was found.
 
-    `fit` is "right", "close" or "off", or "apart" where the two can't be compared; `says` is that in a line.
+    `fit` is "right", "close" or "off", or "incomparable" where the two can't be compared; `says` is that in a line.
     """
 
     answer: Any
     unit: str = ""
-    fit: str = "apart"
+    fit: str = "incomparable"
     says: str = ""
 
 
@@ -47,7 +47,7 @@ class Guess:
     told: Told | None = None
 
     def __repr__(self) -> str:
-        return f"{self.name}: you say {self.guess}. Now look."
+        return f"Guess saved: {self.guess}. Run the next cell."
 
 
 @record
@@ -107,7 +107,7 @@ class LabRecord:
     @property
     def predictions(self) -> dict[str, tuple[str, ...]]:
         """The names of the predictions by how they did, in words; what has not been looked at comes last."""
-        fits = {"right": "right", "close": "close", "off": "off", "apart": "not comparable", "": "not looked at"}
+        fits = {"right": "right", "close": "close", "off": "off", "incomparable": "not comparable", "": "not looked at"}
         found = {
             words: tuple(guess.name for guess in self.guesses if (guess.told.fit if guess.told else "") == fit)
             for fit, words in fits.items()

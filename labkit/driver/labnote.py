@@ -81,7 +81,7 @@ class Lab:
         if guess is None:
             return ""
         if not isinstance(says, Found):
-            return f"You said {said(guess.guess)}."
+            return f"You guessed {said(guess.guess)}."
         told = compare(guess.guess, says.answer)
         self._ledger.told(asked, told)
         return told.says if asked == name else f"{asked}: {told.says}"

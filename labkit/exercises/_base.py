@@ -13,7 +13,7 @@ from ..errors import LabkitError
 from ..registry import Registry
 from ..units import is_number
 from ..wire import TensorTable
-from ._kept import cut
+from .guess import cut
 
 Check = Callable[..., str]
 CHECKS: Registry[Check] = Registry("check", "labkit.exercises")

@@ -1,10 +1,12 @@
-"""A prediction held against what was found: whether it was right, close or off, and a line that says how it did.
+"""A prediction held against what was found: right, close or off, in one line that neither blames nor cheers.
 
-A wrong guess is welcome: the line says what it was and by how much it differs, and neither blames nor cheers.
+A learner may put anything into `lab.predict`: a numpy number, a tensor, a set, an object whose repr raises. None of it may
+break the record's file, or the check that comes later.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,20 +14,16 @@ from typing import Any
 
 from ..labrecord import Told
 from ..units import is_number
-from ._kept import cut, kept, no_guess
 from ._quantity import read_each, read_one
 
-__all__ = ["Answer", "Found", "compare", "kept", "no_guess", "said"]
-
-_PARTS = dict(
-    zip(range(2, 11), "half,a third,a quarter,a fifth,a sixth,a seventh,an eighth,a ninth,a tenth".split(","), strict=True)
-)
-_TIMES = {2: "twice", 3: "three times", 4: "four times", 5: "five times", 6: "six times", 8: "eight times", 10: "ten times"}
-_FEW = 10  # of a count: up to here a difference says more than a ratio
+WIDTH = 60  # characters of a guess that are shown
+_MOST = 20  # items of a list that are kept one by one
+_LONGEST = 200  # characters of a text that are kept
+_LARGEST = 10**300  # of a whole number: beyond, it is no float, and at some size no text
 _CLOSE = 1.1  # factor, of a count
 _STEPS = (1.2, 1.5, 2.0, 3.0, 4.0, 5.0)  # as one says it: within a factor of 1.5
-_ORDER = ("right", "close", "off", "apart")
-Remark = tuple[str, str]  # how it was, and that in words; the words may be empty
+_ORDER = ("right", "close", "off", "incomparable")
+Remark = tuple[str, str]  # how it was, and that in words
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Answer:
 
     `unit` is the one that the question asks in; of several numbers one each, as in "ms, GB/s". `noise` is the factor by
     which two honest measurements may differ; 1 is a count, and exact. `also` are other ways to say the same. `source` stands
-    before the answer, if not "it was", or "measured" where there is noise.
+    before the answer, if not "it was", or "measured:" where there is noise.
     """
 
     value: float | str | tuple[float, ...]
@@ -54,7 +52,7 @@ class Found(str):
 
     >>> found = Found("6 steps on 8 ranks.", Answer(6, "steps"))
     >>> found, compare(14, found.answer).says
-    ('6 steps on 8 ranks.', 'You said 14; it was 6 steps, 8 less.')
+    ('6 steps on 8 ranks.', 'You guessed 14. It was 6 steps: too large by a factor of 2.3.')
     """
 
     answer: Answer
@@ -69,13 +67,13 @@ def compare(guess: Any, answer: Answer) -> Told:
     """Hold a guess against the answer. Takes whatever `lab.predict` takes.
 
     >>> compare(4096, Answer(12288, "bytes")).says
-    'You said 4096; that is a third of it.'
+    'You guessed 4096. It was 12288 bytes: too small by a factor of 3.'
     >>> compare(10, Answer(14.2, "ms", noise=1.2)).says
-    'You said 10; measured 14.2 ms: within a factor of 1.5, close.'
+    'You guessed 10. Measured: 14.2 ms. Close, within a factor of 1.5.'
     """
     plain = kept(guess)
     fit, rest = _held(plain, answer)
-    return Told(answer.value, answer.unit, fit, f"You said {said(plain, answer)}{rest}")
+    return Told(answer.value, answer.unit, fit, f"You guessed {said(plain, answer)}{rest}")
 
 
 def said(guess: Any, answer: Answer | None = None) -> str:
@@ -87,80 +85,50 @@ def said(guess: Any, answer: Answer | None = None) -> str:
     if isinstance(guess, (list, tuple)):
         return cut(", ".join(said(item) for item in guess)) or "nothing"
     if isinstance(guess, str):
-        return cut(guess) if answer is not None and _is_quantity(guess, answer) else repr(cut(guess))
+        return cut(guess) if answer is not None and _numbers_of(guess, answer) else repr(cut(guess))
     return f"{guess:.10g}" if isinstance(guess, float) else cut(str(guess))
-
-
-def _is_quantity(guess: str, answer: Answer) -> bool:
-    if isinstance(answer.value, str):
-        return False
-    return (
-        _several_of(guess, answer) is not None if isinstance(answer.value, tuple) else _number_of(guess, answer.unit) is not None
-    )
 
 
 # ---- one guess, by the kind of the answer: how it was, and the sentence from there on
 def _held(guess: Any, answer: Answer) -> Remark:
-    if isinstance(answer.value, tuple):
-        return _held_several(guess, answer, answer.value)
-    if isinstance(guess, (list, tuple)):
-        return _held_list(guess, answer)
+    truth = _truth(answer)
+    several = isinstance(answer.value, tuple)
+    if isinstance(guess, (list, tuple)) and not several:  # several guesses where one was asked for: it may be among them
+        if len(guess) == 1:
+            return _held(guess[0], answer)
+        among = any(_held(item, answer)[0] == "right" for item in guess)
+        return ("close", f". {truth}, one of them.") if among else ("incomparable", f". {truth}.")
     if isinstance(answer.value, str):
-        return _held_word(guess, answer, answer.value)
-    number = _number_of(guess, answer.unit)
-    return _held_number(number, answer, answer.value) if number is not None else ("apart", f"; {_truth(answer)}.")
-
-
-def _held_number(number: float, answer: Answer, value: float) -> Remark:
-    if answer.noise > 1:
-        fit, words = _measured(number, value, answer.noise)
-        return fit, f"; {_truth(answer)}: {words}."
-    fit, words = _counted(number, value)
-    if fit == "right":
-        return fit, ": right."
-    return fit, _ratio(number, value) or f"; {_truth(answer)}{_difference(number, value) or f': {words}'}."
-
-
-def _held_word(guess: Any, answer: Answer, value: str) -> Remark:
-    if any(_same(guess, other) for other in (value, *answer.also)):
-        return "right", ": right."
-    comparable = isinstance(guess, str) or is_number(guess)
-    return ("off" if comparable else "apart"), f"; {_truth(answer)}."
-
-
-def _held_list(guess: Sequence[Any], answer: Answer) -> Remark:
-    """Several guesses where one was asked for: it may be among them."""
-    if len(guess) == 1:
-        return _held(guess[0], answer)
-    among = any(_held(item, answer)[0] == "right" for item in guess)
-    return ("close", f"; {_truth(answer)}, one of them.") if among else ("apart", f"; {_truth(answer)}.")
-
-
-def _held_several(guess: Any, answer: Answer, values: tuple[float, ...]) -> Remark:
-    numbers = _several_of(guess, answer)
+        if any(_same(guess, other) for other in (answer.value, *answer.also)):
+            return "right", ": right."
+        return ("off" if isinstance(guess, str) or is_number(guess) else "incomparable"), f". {truth}."
+    numbers = _numbers_of(guess, answer)
     if numbers is None:
-        return "apart", f"; {_truth(answer)}."
-    pairs = zip(numbers, values, strict=True)
-    held = [_measured(*pair, answer.noise) if answer.noise > 1 else _counted(*pair) for pair in pairs]
-    return max((fit for fit, _ in held), key=_ORDER.index), f"; {_truth(answer, [words for _, words in held])}."
+        return "incomparable", f". {truth}."
+    values = answer.value if isinstance(answer.value, tuple) else (answer.value,)
+    held = [_beside(*pair, answer.noise) for pair in zip(numbers, values, strict=True)]
+    fit = max((fit for fit, _ in held), key=_ORDER.index)
+    if several:
+        return fit, f". {_truth(answer, [words for _, words in held])}."
+    words = held[0][1]
+    if answer.noise > 1:
+        return fit, f". {truth}. {words[0].upper()}{words[1:]}."
+    return fit, ": right." if fit == "right" else f". {truth}: {words}."
 
 
-# ---- two numbers
-def _counted(number: float, value: float) -> Remark:
+def _beside(number: float, value: float, noise: float) -> Remark:
+    """Two numbers: a count is right or not, a measurement within its noise."""
+    factor = _factor(number, value)
+    if noise > 1:
+        if number == value or (factor is not None and factor <= noise):
+            return "right", "right, within the noise"
+        if factor is not None and factor <= max(2.0, noise**2):
+            step = next((step for step in _STEPS if factor <= step), math.ceil(factor))
+            return "close", f"close, within a factor of {step:g}"
+        return "off", _direction(number, value, factor)
     if math.isclose(number, value, rel_tol=1e-6):
         return "right", "right"
-    factor = _factor(number, value)
     return ("close", "close") if factor is not None and factor <= _CLOSE else ("off", _direction(number, value, factor))
-
-
-def _measured(number: float, value: float, noise: float) -> Remark:
-    factor = _factor(number, value)
-    if number == value or (factor is not None and factor <= noise):
-        return "right", "right, within the noise"
-    if factor is None or factor > max(2.0, noise**2):
-        return "off", _direction(number, value, factor)
-    step = next((step for step in _STEPS if factor <= step), math.ceil(factor))
-    return "close", f"within a factor of {step:g}, close"
 
 
 def _factor(number: float, value: float) -> float | None:
@@ -178,52 +146,35 @@ def _direction(number: float, value: float, factor: float | None) -> str:
     return f"{way} by a factor of {size}"
 
 
-def _difference(number: float, value: float) -> str:
-    """Of small counts: "one more", "8 less"."""
-    if not (0 <= value <= _FEW and 0 <= number <= 100 and number == int(number) and value == int(value)):
-        return ""
-    apart = abs(int(value) - int(number))
-    return f", {'one' if apart == 1 else apart} {'more' if value > number else 'less'}"
-
-
-def _ratio(number: float, value: float) -> str:
-    """Of larger counts: "a third of it", "twice as much"."""
-    if value <= _FEW:
-        return ""
-    part = next((name for times, name in _PARTS.items() if math.isclose(number * times, value, rel_tol=1e-6)), "")
-    more = next((name for times, name in _TIMES.items() if math.isclose(number, value * times, rel_tol=1e-6)), "")
-    return f"; that is {part} of it." if part else f"; that is {more} as much." if more else ""
-
-
 # ---- reading and writing
-def _number_of(guess: Any, unit: str) -> float | None:
-    """A guess as a number in that unit; None if it is none."""
-    number: Any = read_one(guess, unit) if isinstance(guess, str) else guess
-    return number if is_number(number) and not math.isnan(number) else None
-
-
-def _several_of(guess: Any, answer: Answer) -> tuple[float, ...] | None:
-    """A guess as numbers in the answer's units; None if it is not as many."""
+def _numbers_of(guess: Any, answer: Answer) -> tuple[float, ...] | None:
+    """A guess as numbers in the answer's units; None if it is not as many, or none."""
+    if isinstance(answer.value, str):
+        return None
+    if not isinstance(answer.value, tuple):
+        number: Any = read_one(guess, answer.unit) if isinstance(guess, str) else guess
+        return (number,) if is_number(number) and not math.isnan(number) else None
     if isinstance(guess, str):
         return read_each(guess, answer.units)
     if not isinstance(guess, (list, tuple)) or len(guess) != len(answer.units):
         return None
     if all(isinstance(item, str) for item in guess):
         return read_each(", ".join(guess), answer.units)
-    numbers = [_number_of(item, unit) for item, unit in zip(guess, answer.units, strict=True)]
-    known = tuple(number for number in numbers if number is not None)
-    return known if len(known) == len(numbers) else None
+    found = [_numbers_of(item, Answer(0.0, unit)) for item, unit in zip(guess, answer.units, strict=True)]
+    known = tuple(number for numbers in found if numbers is not None for number in numbers)
+    return known if len(known) == len(found) else None
 
 
 def _truth(answer: Answer, remarks: Sequence[str] = ()) -> str:
-    """What it was, and of several numbers a remark on each: "it was 6 steps", "measured 14.2 ms (close) and 2 GB/s (right)"."""
+    """What it was, and of several numbers a remark on each: "It was 6 steps", "Measured: 14.2 ms (close) and 2 GB/s (right)"."""
     if isinstance(answer.value, str):
-        return f"{answer.source} {answer.value}" if answer.source else f"it was {answer.value!r}"
-    values = answer.value if isinstance(answer.value, tuple) else (answer.value,)
-    shown = [_shown(value, unit, answer.noise > 1) for value, unit in zip(values, answer.units, strict=True)]
-    told = [f"{text} ({remark})" for text, remark in zip(shown, remarks, strict=True)] if remarks else shown
-    source = answer.source or ("measured" if answer.noise > 1 else "it was")
-    return f"{source} {' and '.join(told)}"
+        text = f"{answer.source} {answer.value}" if answer.source else f"it was {answer.value!r}"
+    else:
+        values = answer.value if isinstance(answer.value, tuple) else (answer.value,)
+        shown = [_shown(value, unit, answer.noise > 1) for value, unit in zip(values, answer.units, strict=True)]
+        told = [f"{text} ({remark})" for text, remark in zip(shown, remarks, strict=True)] if remarks else shown
+        text = f"{answer.source or ('measured:' if answer.noise > 1 else 'it was')} {' and '.join(told)}"
+    return text[0].upper() + text[1:]
 
 
 def _shown(value: float, unit: str, measured: bool) -> str:
@@ -235,9 +186,78 @@ def _shown(value: float, unit: str, measured: bool) -> str:
 def _same(guess: Any, other: Any) -> bool:
     """Whether two words, or two numbers, are one."""
     if isinstance(guess, str) and isinstance(other, str):
-        return _word(guess) == _word(other)
+        one, two = (
+            "-".join(text.casefold().strip(" .'\"").replace("_", " ").replace("-", " ").split()) for text in (guess, other)
+        )
+        return one == two
     return is_number(guess) and is_number(other) and bool(guess == other)
 
 
-def _word(text: str) -> str:
-    return "-".join(text.casefold().strip(" .'\"").replace("_", " ").replace("-", " ").split())
+# ---- a guess as it is kept: numbers, words and short lists as they are, whatever else as a short text
+def no_guess(guess: object) -> str:
+    """What stands in a guess's place, if it is none: "nothing", "a function"; empty for a guess.
+
+    >>> no_guess(...), no_guess(" "), no_guess(len), no_guess(0)
+    ('nothing', 'an empty text', 'a function', '')
+    """
+    if guess is None or guess is ...:
+        return "nothing"
+    if isinstance(guess, str):
+        return "" if guess.strip() else "an empty text"
+    kinds = ((inspect.isroutine, "a function"), (inspect.isclass, "a class"), (inspect.ismodule, "a module"))
+    return next((what for is_one, what in kinds if is_one(guess)), "")
+
+
+def kept(guess: Any) -> Any:
+    """A guess as plain values, which JSON can carry.
+
+    >>> kept([3, 0.5]), kept({1}), kept(10**5000)
+    ((3, 0.5), '{1}', 'about 10^5000')
+    """
+    guess = _unwrapped(guess)
+    if isinstance(guess, (list, tuple)) and len(guess) <= _MOST:
+        return tuple(_scalar(_unwrapped(item)) for item in guess)
+    return _scalar(guess)
+
+
+def cut(text: str, width: int = WIDTH) -> str:
+    """One line, and not a long one.
+
+    >>> cut("a\\n b"), cut("abcdefgh", 5)
+    ('a b', 'ab...')
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 3]}..."
+
+
+def _unwrapped(guess: Any) -> Any:
+    """Numbers of numpy and torch as Python's; their arrays as lists, unless they are large."""
+    try:
+        return guess.tolist() if math.prod(guess.shape) <= _MOST else guess
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        return guess
+
+
+def _scalar(value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return cut(str(value), _LONGEST)
+    if isinstance(value, int):
+        return int(value) if abs(value) < _LARGEST else f"about {'-' if value < 0 else ''}10^{math.log10(abs(value)):.0f}"
+    return _float(value) if hasattr(value, "__float__") else _text(value)
+
+
+def _float(value: Any) -> float | str:
+    """Fractions and decimals too."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return _text(value)
+
+
+def _text(value: Any) -> str:
+    try:
+        return cut(repr(value), _LONGEST)
+    except Exception:  # noqa: BLE001 - a repr may be a learner's own, and raise what it likes
+        return f"a {type(value).__name__}"

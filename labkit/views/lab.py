@@ -28,7 +28,7 @@ def guess_text(guess: Guess) -> str:
 
 def guess_html(guess: Guess) -> str:
     tag = f'<div class="lk-tag">{h.esc(guess.name)}</div>'
-    return h.block(tag + h.para(f"? You say {guess.guess}. Now look.", "lk-lead"), "info")
+    return h.block(tag + h.para(f"Guess saved: {guess.guess}. Run the next cell.", "lk-lead"), "info")
 
 
 def roll_text(roll: Roll) -> str:

@@ -68,8 +68,10 @@ def test_a_wrong_answer_is_recorded_and_raised_in_one_line(folder: Path) -> None
 
 def test_a_guess_comes_back_with_the_check(folder: Path) -> None:
     lab = labnote.lab(NAME)
-    assert repr(lab.predict("01/processes", 3)) == "01/processes: you say 3. Now look."
-    assert repr(lab.check("01/processes", world(1, 2))) == "✓ 01/processes: 2 ranks are 2 processes on 1 device.\n  You said 3."
+    assert repr(lab.predict("01/processes", 3)) == "Guess saved: 3. Run the next cell."
+    assert (
+        repr(lab.check("01/processes", world(1, 2))) == "✓ 01/processes: 2 ranks are 2 processes on 1 device.\n  You guessed 3."
+    )
     assert read(folder).guesses == (Guess("01/processes", 3),)
 
 
@@ -78,12 +80,14 @@ def test_a_check_that_has_an_answer_says_how_the_guess_did(folder: Path) -> None
     lab.predict("01/dtypes", np.int64(3))
     assert repr(lab.check("01/dtypes", {0: 2, 1: 2})).splitlines() == [
         "✓ 01/dtypes: AVG works for 2 of 5 types.",
-        "  You said 3; it was 2 types, one less.",
+        "  You guessed 3. It was 2 types: too large by a factor of 1.5.",
     ]
     record = read(folder)
-    assert record.guesses == (Guess("01/dtypes", 3, Told(2, "types", "off", "You said 3; it was 2 types, one less.")),)
+    assert record.guesses == (
+        Guess("01/dtypes", 3, Told(2, "types", "off", "You guessed 3. It was 2 types: too large by a factor of 1.5.")),
+    )
     assert record.checks[0].says == "AVG works for 2 of 5 types."
-    assert record.checks[0].guess == "You said 3; it was 2 types, one less."
+    assert record.checks[0].guess == "You guessed 3. It was 2 types: too large by a factor of 1.5."
     lab.predict("01/dtypes", 2)
     assert lab.done().predictions == {"not looked at": ("01/dtypes",)}
     lab.check("01/dtypes", {0: 2, 1: 2})
@@ -104,7 +108,7 @@ def test_a_prediction_is_answered_by_a_check_of_another_name(folder: Path) -> No
     lab.predict("01/ending", "error")
     table = TensorTable("x", tuple(TensorSample(rank, "x", (1,), "float32", "cpu", 4, (7.0,), (0,)) for rank in (0, 1)))
     seen = lab.check("01/again", table, dataclasses.replace(world(1, 2), generation=2))
-    assert seen.guess == "01/ending: You said 'error'; it was 'hang'."
+    assert seen.guess == "01/ending: You guessed 'error'. It was 'hang'."
     assert lab.done().predictions == {"off": ("01/ending",)}
     for generation, mode, ending in ((1, "raw", "well"), (1, "safe", "error")):
         lab.predict("01/ending", ending)
@@ -127,8 +131,8 @@ def test_no_guess_is_no_guess(folder: Path, guess: object, what: str) -> None:
 @pytest.mark.parametrize("guess", [{1, 2}, 2 + 1j, pytest.param(10**5000, id="huge"), np.ones(100), [object()], float("nan")])
 def test_a_strange_guess_is_kept_and_its_file_is_whole(folder: Path, guess: object) -> None:
     lab = labnote.lab(NAME)
-    assert "Now look." in repr(lab.predict("01/dtypes", guess))
-    assert "; it was 2 types" in lab.check("01/dtypes", {0: 2}).guess
+    assert "Guess saved: " in repr(lab.predict("01/dtypes", guess))
+    assert ". It was 2 types" in lab.check("01/dtypes", {0: 2}).guess
     assert read(folder).guesses[0].told is not None
 
 

@@ -23,8 +23,8 @@ def test_checks_and_guesses() -> None:
     assert "✗ rank 2 has &lt;5&gt;" in html
     assert "at try 3" in html
     assert "at try" not in body(CheckSeen("01/sum", True, "77", num_tries=3, again=True))
-    assert to_text(Guess("01/sum", 77)) == "01/sum: you say 77. Now look."
-    assert "You say 77." in body(Guess("01/sum", 77))
+    assert to_text(Guess("01/sum", 77)) == "Guess saved: 77. Run the next cell."
+    assert "Guess saved: 77." in body(Guess("01/sum", 77))
 
 
 def test_how_a_guess_did_stands_on_a_line_of_its_own() -> None:
@@ -34,7 +34,7 @@ def test_how_a_guess_did_stands_on_a_line_of_its_own() -> None:
 
 
 def test_a_lab_record_says_of_each_prediction_how_it_did() -> None:
-    fits = {"01/a": "off", "01/b": "right", "01/c": "right", "01/d": "apart", "01/e": "close"}
+    fits = {"01/a": "off", "01/b": "right", "01/c": "right", "01/d": "incomparable", "01/e": "close"}
     guesses = tuple(Guess(name, 7, Told(8, "", fit, f"You said 7: {fit}.")) for name, fit in fits.items())
     record = LabRecord("01-ring", guesses=(*guesses, Guess("01/f", 7)))
     assert to_text(record).splitlines()[2:] == [
