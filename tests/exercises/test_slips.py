@@ -152,7 +152,7 @@ def test_the_lab_shows_findings_of_two_kinds() -> None:
     ("lab", "cell", "words"),
     [
         ("02-how-it-works", "ring-question", ("**reduce-scatter**", "**all-gather**")),  # the stepper's captions
-        ("02-how-it-works", "stepper-remark", ("Click into the picture",)),
+        ("02-how-it-works", "stepper-remark", ("click into the picture",)),
         ("03-what-it-costs", "nccl-question", ("**protocol**", "**LL128**", "**channel**")),
         ("03-what-it-costs", "see-log-remark", ("**transport**", "P2P/IPC/read")),
         ("03-what-it-costs", "nccl-part", ("second part", "another day")),
