@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..wire import Evidence, Verdict
 from .align import align
-from .layout import Alignment
+from .alignment import Alignment
 from .rule import RULES, Rule
 
 __all__ = ["RULES", "Alignment", "Rule", "align", "judge"]
@@ -29,5 +29,7 @@ def judge(evidence: Evidence) -> tuple[Verdict, ...]:
     'LK001'
     """
     world = align(evidence)
-    claims = [claim for rule in RULES.values() if (claim := rule.claim(world)) is not None]
-    return tuple(sorted(claims, key=lambda claim: (claim.ending in _LATER, claim.code)))
+    claims = [(rule, verdict) for rule in RULES.values() if (verdict := rule.claim(world)) is not None]
+    first = min((rule.priority for rule, _ in claims if not rule.independent), default=0)
+    verdicts = [verdict for rule, verdict in claims if rule.independent or rule.priority == first]
+    return tuple(sorted(verdicts, key=lambda verdict: (verdict.ending in _LATER, verdict.code)))

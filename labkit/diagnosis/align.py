@@ -1,9 +1,6 @@
-"""Evidence laid side by side, once per judgement: who issued which call, who waits for whom, where it first differs.
+"""Evidence side by side, once per judgement: who issued which call, who waits for whom, and where calls first differ.
 
-Serves one need: every rule must see the same facts, and no two rules may claim them. So what is wrong
-is found here, as at most one `disagreement` (calls of one number differ), one `misstep` (a line of
-calls is the others' with a slip), or one `cause` (why those who wait will wait for good); the rules
-say it in words. Dead and stopped ranks stand apart: they are seen from outside and need no comparison.
+All rules see the same facts, and only facts: none of them names a cause. What a fact means is decided in the rule that claims it.
 """
 
 from __future__ import annotations
@@ -13,15 +10,14 @@ from dataclasses import replace
 
 from ..ring import SLOTS
 from ..wire import Call, Evidence, RankView
-from .cause import find_cause
-from .layout import Alignment, Track, Wait
-from .mismatch import first_disagreement, first_misstep
-from .moves import newest_run
-from .standing import Place, current_calls, live_wait, place
+from .alignment import Absence, Alignment, Track, Wait
+from .divergence import first_difference
+from .moves import altered, newest_run, slip
+from .standing import Place, Standing, current_calls, live_wait, place
 
 
 def align(evidence: Evidence) -> Alignment:
-    """Lay the ranks' calls side by side and find what is wrong, if anything is."""
+    """Lay the ranks' calls side by side, and find where they differ and who is missing."""
     views = {view.rank: view for view in evidence.ranks}
     calls = {rank: current_calls(view, evidence.generation) for rank, view in views.items()}
     algorithm, moves = newest_run(evidence, calls)
@@ -30,7 +26,11 @@ def align(evidence: Evidence) -> Alignment:
     places = _late_is_not_waiting({rank: place(view, calls[rank], evidence, focus) for rank, view in views.items()})
     world = Alignment(evidence, focus, views, calls, places, _tracks(evidence, calls, focus), algorithm=algorithm)
     world = replace(world, waits=_waits(world))
-    return _judged(world)
+    disagreement, sequence_error = first_difference(world)
+    world = replace(world, disagreement=disagreement, sequence_error=sequence_error)
+    if algorithm and (not world.waits or world.stalled(tuple(world.waits))):
+        world = replace(world, slip=slip(calls), altered=altered(calls))
+    return replace(world, absence=_absence(world)) if world.agree else world
 
 
 def _focus(evidence: Evidence, views: Mapping[int, RankView], calls: Mapping[int, tuple[Call, ...]]) -> int:
@@ -123,21 +123,31 @@ def _answers(calls: tuple[Call, ...], rank: int, call: Call) -> bool:
     )
 
 
-def _settled(world: Alignment) -> bool:
-    """Nobody is still on the way: the lines of calls will not grow into each other."""
-    left_behind = any(world.standing(rank) == "finished" for wait in world.waits.values() for rank in wait.absent)
-    return world.over or left_behind or world.stalled(tuple(world.waits))
+# the surest first: a rank of an earlier standing explains the wait, whatever the others do
+_SUREST: tuple[tuple[Standing, ...], ...] = (("dead", "stopped"), ("raised",), ("unasked",), ("finished",), ("python", "unbegun"))
 
 
-def _judged(world: Alignment) -> Alignment:
-    disagreement, misstep = first_disagreement(world), first_misstep(world)
-    if misstep and disagreement and (misstep.track.group != disagreement.track.group or misstep.seq > disagreement.seq):
-        misstep = None
-    if misstep and not (disagreement or _settled(world)):
-        misstep = None
-    if misstep:
-        return replace(world, misstep=misstep)
-    if disagreement:
-        return replace(world, disagreement=disagreement)
-    cause, ranks, knot = find_cause(world)
-    return replace(world, cause=cause, ranks=ranks, knot=knot)
+def _absence(world: Alignment) -> Absence | None:
+    if world.algorithm or any(wait.call.algorithm for wait in world.waits.values()):
+        return _absence_in_schedule(world)
+    missing = tuple(sorted({rank for wait in world.waits.values() for rank in wait.absent}))
+    for standings in _SUREST:
+        if ranks := tuple(rank for rank in missing if world.standing(rank) in standings):
+            return Absence(standings[0], ranks)
+    return Absence("waiting", missing) if missing else None
+
+
+def _absence_in_schedule(world: Alignment) -> Absence | None:
+    """Who does not go on in a schedule, which can't block by itself: all others are at the moves that their programs have next.
+
+    A rank that sends and receives at once has a line for the receiving half only, so whom it waits for is not looked at: it
+    may be the other half's, or nobody, on a slow link.
+    """
+    begun = tuple(rank for rank, line in world.calls.items() if line and line[-1].state == "begun")
+    found: tuple[tuple[Standing, tuple[int, ...]], ...] = (
+        ("dead", world.stand("dead", "stopped")),
+        ("raised", world.stand("raised")),
+        ("finished", tuple(rank for rank in world.stand("finished") if rank in begun)),
+        ("python", tuple(rank for rank in world.stand("python", "unbegun") if world.waits or rank in begun)),
+    )
+    return next((Absence(standing, ranks) for standing, ranks in found if ranks), None)

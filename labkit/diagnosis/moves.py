@@ -10,18 +10,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ..wire import Call, Evidence
-
-if TYPE_CHECKING:
-    from .layout import Alignment
 
 LATE_S = 0.5
 LATE_TIMES = 4.0
 
+Lines = Mapping[int, tuple[Call, ...]]
+"""Each rank's moves of one run, in their order."""
 
-def newest_run(evidence: Evidence, calls: Mapping[int, tuple[Call, ...]]) -> tuple[str, dict[int, tuple[Call, ...]]]:
+
+def newest_run(evidence: Evidence, calls: Lines) -> tuple[str, dict[int, tuple[Call, ...]]]:
     """The algorithm that the ranks ran last and their moves of that run; "" and nothing if they did something else since."""
     newest = max((call for line in calls.values() for call in line), key=lambda call: call.issued_s, default=None)
     if newest is None or not newest.turn or newest.cell != evidence.cell:
@@ -38,12 +37,10 @@ class Slip:
     call: Call
 
 
-def slip(world: Alignment) -> Slip | None:
+def slip(lines: Lines) -> Slip | None:
     """The first move that a rank began and never issued though it went on, or that it issued again."""
-    if not world.algorithm:
-        return None
     found = []
-    for rank, line in world.calls.items():
+    for rank, line in lines.items():
         for one, two in itertools.pairwise(line):
             if (one.move, one.op) == (two.move, two.op):  # overlapped, the halves of a move have lines of their own
                 found.append(Slip(rank, "twice", two))
@@ -70,12 +67,12 @@ class Altered:
         return self.call.root
 
 
-def altered(world: Alignment) -> Altered | None:
+def altered(lines: Lines) -> Altered | None:
     """The first move of the run that differs from its program."""
-    lines = [(rank, call) for rank, line in world.calls.items() if world.algorithm for call in line if call.planned]
-    if not lines:
+    found = [(rank, call) for rank, line in lines.items() for call in line if call.planned]
+    if not found:
         return None
-    rank, call = min(lines, key=lambda each: each[1].issued_s)
+    rank, call = min(found, key=lambda each: each[1].issued_s)
     size, dtype, op = (*call.planned.split(" "), "")[:3]
     planned = replace(call, shape=(int(size),), dtype=dtype, reduce_op=op, planned="")
     return Altered(rank, "op" if (planned.shape, dtype) == (call.shape, call.dtype) else "size", call, planned)
@@ -90,14 +87,13 @@ class Late:
     idle_s: float
 
 
-def late(world: Alignment) -> Late | None:
+def late(lines: Lines) -> Late | None:
     """The rank that let all others wait: longest between two moves of its own, and much longer than any other rank."""
-    moves = [line for line in world.calls.values() if line]
-    if not world.algorithm or any(call.state != "done" for line in moves for call in line):
+    if any(call.state != "done" for line in lines.values() for call in line):
         return None
-    start_s = min((line[0].issued_s for line in moves), default=0.0)
+    start_s = min((line[0].issued_s for line in lines.values() if line), default=0.0)
     worst: list[Late] = []
-    for rank, line in world.calls.items():
+    for rank, line in lines.items():
         ends = [start_s, *(call.returned_s for call in line)]
         gaps = [Late(rank, call, call.issued_s - end_s) for call, end_s in zip(line, ends, strict=False)]
         worst += [max(gaps, key=lambda gap: gap.idle_s)] if gaps else []

@@ -1,4 +1,7 @@
-"""What a rule is: a code, a name, a docstring of four sections, and a claim on aligned evidence."""
+"""What a rule is: a code, a name, a docstring of four sections, and a claim on aligned evidence.
+
+A rule is one file in `rules/`: it says there when it speaks, before which rules, and whether time may mend what it has found.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,25 @@ from typing import Any, ClassVar, TypeVar
 
 from ..registry import Registry
 from ..wire import Verdict
-from .layout import Alignment
+from .alignment import Alignment
 
 SECTIONS = ("What", "Why", "Evidence", "Remedy")
 
 
 class Rule:
-    """One way a world goes wrong: `claim` says it in a Verdict, or gives None where it does not apply."""
+    """One way a world goes wrong: `claim` says it in a Verdict, or gives None where it does not apply.
+
+    `priority`: of the rules that claim the same calls and waits, those with the lowest number speak; the others keep silent.
+    `independent`: seen from outside of the calls, so it is told whatever else is wrong.
+    `may_resolve`: time may end it, so a cell goes on until its deadline.
+    """
 
     code: ClassVar[str] = ""
     name: ClassVar[str] = ""
     title: ClassVar[str] = ""
+    priority: ClassVar[int] = 50
+    independent: ClassVar[bool] = False
+    may_resolve: ClassVar[bool] = False
 
     def claim(self, world: Alignment) -> Verdict | None:
         """The verdict, if this rule's evidence is there."""

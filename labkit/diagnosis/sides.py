@@ -7,8 +7,8 @@ from collections.abc import Callable
 from ..errors import join_ranks
 from ..wire import Call, CallSite, Side
 from . import words
-from .layout import Alignment, Disagreement
-from .reading import comes_later
+from .alignment import Alignment, Disagreement
+from .source import comes_later
 
 
 def blame(world: Alignment, found: Disagreement) -> tuple[tuple[int, ...], str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from ..errors import join_ranks
 from ..units import format_seconds
 from ..wire import Call, CallSite, Evidence, Side
+from .alignment import Alignment
 from .compare import by_majority
-from .layout import Alignment
 
 RECOVER = "world.recover() brings the ranks back."
 SAME_ORDER = "Let every rank call the collectives in the same order"
@@ -128,7 +128,7 @@ def wait_text(world: Alignment, ranks: Iterable[int]) -> str:
 
 def side(evidence: Evidence, ranks: tuple[int, ...], did: str, site: CallSite | None) -> Side:
     """One side of a verdict, with its source line quoted."""
-    return Side(ranks, did, site, evidence.source_line(site))
+    return Side(tuple(sorted(ranks)), did, site, evidence.source_line(site))
 
 
 def call_side(world: Alignment, ranks: tuple[int, ...], call: Call) -> Side:

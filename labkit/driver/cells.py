@@ -13,13 +13,14 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
+from ..diagnosis import RULES
 from ..wire import Diagnosis, Outcome
 from .transport import Pending
 
 STALL_S = 0.35
 POLL_S = 0.05
 LOOK_EVERY_S = 0.4
-MAY_RESOLVE = frozenset({"LK002", "LK010", "LK011"})
+MAY_RESOLVE = frozenset(rule.code for rule in RULES.values() if rule.may_resolve)
 
 
 class Clock:

@@ -14,29 +14,13 @@ from ..registry import Registry, unknown
 from ._armed import Hands, Interceptor, Issue, LeaveCell, OneShot, PendingCall, PlannedFault
 
 __all__ = [
-    "AT", "CODES", "ENDINGS", "FAULTS", "MODES", "SIDES", "Expectation", "Fault", "Hands", "Interceptor", "Issue",
+    "AT", "ENDINGS", "FAULTS", "MODES", "SIDES", "Expectation", "Fault", "Hands", "Interceptor", "Issue",
     "LeaveCell", "OneShot", "Param", "PendingCall", "PlannedFault", "declare",
 ]  # fmt: skip
 
 ENDINGS = ("hang", "abort", "error", "silent", "slow", "none")
 MODES = ("raw", "safe")
 SIDES = ("rank", "host")
-CODES: Mapping[str, str] = {
-    "LK001": "rank-died",
-    "LK002": "rank-stopped",
-    "LK003": "rank-raised",
-    "LK004": "order-mismatch",
-    "LK005": "size-mismatch",
-    "LK006": "root-or-op-mismatch",
-    "LK007": "left-early",
-    "LK008": "twins-swapped",
-    "LK009": "skipped-call",
-    "LK010": "busy-in-python",
-    "LK011": "straggler",
-    "LK012": "not-everyone-was-sent",
-    "LK013": "p2p-stuck",
-    "LK014": "contract-refused",
-}
 
 
 @dataclasses.dataclass(frozen=True)

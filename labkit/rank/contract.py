@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..diagnosis.reading import block
+from ..diagnosis.source import block
 from ..errors import ContractError, join_ranks
 from ..wire import Call, CallSite
 from .context import RankContext

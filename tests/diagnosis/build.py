@@ -13,6 +13,7 @@ import random
 import re
 from dataclasses import dataclass, field, replace
 
+from labkit.diagnosis import RULES, align
 from labkit.wire import Call, CallSite, CodeError, Evidence, Frame, RankView
 
 OPS = {
@@ -228,3 +229,13 @@ def world(script: str, differ: dict[int, str] | None = None, ranks: int = 4, **o
     programs = [steps((differ or {}).get(rank, script)) for rank in range(ranks)]
     groups = {"world": tuple(range(ranks)), **options.pop("groups", {})}
     return World(programs, groups, **options)
+
+
+def claims_at_one_priority(evidence: Evidence) -> list[tuple[str, ...]]:
+    """The codes of rules that claim the same calls and waits, and of which none yields to the other: there must be none."""
+    seen = align(evidence)
+    claims: dict[int, list[str]] = {}
+    for rule in RULES.values():
+        if not rule.independent and rule.claim(seen) is not None:
+            claims.setdefault(rule.priority, []).append(rule.code)
+    return [tuple(codes) for codes in claims.values() if len(codes) > 1]

@@ -27,6 +27,13 @@ def test_a_skip_explains_the_sizes_that_differ_after_it() -> None:
     assert found(seen.evidence()) == [("LK009", (1,))]
 
 
+def test_a_side_whose_first_rank_has_come_to_nothing_yet_is_told_by_its_longest_line() -> None:
+    seen = world("ar1& bc2", {0: "busy9", 2: "bc2"}).run()
+    assert found(seen.evidence()) == [("LK009", (2,))]
+    (verdict,) = judge(seen.evidence())
+    assert [side.ranks for side in verdict.sides] == [(2,), (0, 1, 3)]
+
+
 def test_a_size_that_went_by_is_silent() -> None:
     (verdict,) = judge(went_by(world("ar1 ar2", {1: "ar1 ar2:4"})).evidence())
     assert (verdict.code, verdict.culprits, verdict.ending) == ("LK005", (1,), "silent")

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from labkit.diagnosis import align, judge
-from labkit.diagnosis.reading import comes_later, in_loop, unconditional
+from labkit.diagnosis.source import comes_later, in_loop, unconditional
 from labkit.wire import CallSite, CodeError, Evidence, RankView
 
 from .build import world

@@ -48,7 +48,7 @@ def codes(evidence: Evidence) -> list[str]:
 def test_a_run_that_ended_well() -> None:
     found = align(world(healthy()))
     assert (found.algorithm, [len(line) for line in found.calls.values()]) == ("ring", [4, 4, 4])
-    assert (slip(found), altered(found), late(found)) == (None, None, None)
+    assert (slip(found.calls), altered(found.calls), late(found.calls)) == (None, None, None)
     assert codes(world(healthy())) == []
 
 
@@ -163,7 +163,7 @@ def test_a_move_left_out_or_made_twice_is_named_whatever_it_leads_to() -> None:
     ):
         for others in ([ring(0), waiting(ring(2), 4)], [ring(0), ring(2)]):
             evidence = world([others[0], line, others[1]])
-            found = slip(align(evidence))
+            found = slip(align(evidence).calls)
             assert (found.rank, found.kind, found.call.step) == (1, kind, 1)
             (verdict,) = judge(evidence)
             assert (verdict.code, verdict.culprits) == ("LK009", (1,))

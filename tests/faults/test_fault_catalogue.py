@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 
+from labkit.diagnosis import RULES
 from labkit.errors import UnknownName, UsageError
 from labkit.faults import FAULTS, Fault, Interceptor, LeaveCell, PlannedFault
-from labkit.faults.base import CODES, ENDINGS, MODES, SIDES
+from labkit.faults.base import ENDINGS, MODES, SIDES
 
 QUICK: dict[str, dict[str, Any]] = {
     "holds-gil": {"seconds": 0.01},
@@ -101,7 +102,7 @@ def test_expectations(fault: Fault) -> None:
         assert expectation.ending in ENDINGS
         assert expectation.ending != "none"
         assert expectation.codes
-        assert set(expectation.codes) <= set(CODES)
+        assert set(expectation.codes) <= set(RULES)
     assert fault.replaces_rank or fault.expect["raw"].ending != "abort"
 
 

@@ -7,7 +7,7 @@ import signal
 from ...errors import join_ranks
 from ...wire import RankView, Side, Verdict
 from .. import words
-from ..layout import Alignment
+from ..alignment import Alignment
 from ..rule import Rule, rule
 
 
@@ -26,6 +26,7 @@ class RankDied(Rule):
     code = "LK001"
     name = "rank-died"
     title = "A rank's process has ended"
+    independent = True
 
     def claim(self, world: Alignment) -> Verdict | None:
         dead = tuple(rank for rank in world.stand("dead") if not killed_by_mismatch(world, rank))
@@ -54,7 +55,8 @@ def _side(world: Alignment, rank: int, way: str) -> Side:
 
 def killed_by_mismatch(world: Alignment, rank: int) -> bool:
     """The rank's last call in the group is where the calls differ."""
-    if world.cause in ("slip", "sizes") and world.views[rank].exit_code == -signal.SIGABRT:
+    other_message = world.slip is not None or (world.altered is not None and world.altered.kind == "size")
+    if other_message and world.views[rank].exit_code == -signal.SIGABRT:
         return True  # gloo ended it: it was sent another message than the one it had room for
     found = world.disagreement
     if found is None or rank not in found.column or found.aspect == "root":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import join_ranks
 from ...wire import Verdict
 from .. import words
-from ..layout import Alignment
+from ..alignment import Alignment
 from ..rule import Rule, rule
 
 
@@ -22,6 +22,8 @@ class RankStopped(Rule):
     code = "LK002"
     name = "rank-stopped"
     title = "A rank's process is stopped"
+    independent = True
+    may_resolve = True
 
     def claim(self, world: Alignment) -> Verdict | None:
         stopped = world.stand("stopped")

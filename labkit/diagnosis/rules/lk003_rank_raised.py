@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...wire import CodeError, Verdict
 from .. import words
-from ..layout import Alignment
+from ..alignment import Alignment
 from ..rule import Rule, rule
 
 
@@ -24,19 +24,20 @@ class RankRaised(Rule):
     title = "A rank raised while others wait for it"
 
     def claim(self, world: Alignment) -> Verdict | None:
-        if world.cause != "raised":
+        ranks = world.absent("raised")
+        if not ranks:
             return None
-        errors = {rank: world.views[rank].error or CodeError("Exception", "") for rank in world.ranks}
-        where = {rank: words.spot(errors[rank].site) + words.at_step(world, rank) for rank in world.ranks}
-        text = " and ".join(f"rank {rank} raised {errors[rank].type}{where[rank]}" for rank in world.ranks)
-        held_up, waits = words.held_up(world, world.ranks, before="; "), words.wait_text(world, world.knot)
+        errors = {rank: world.views[rank].error or CodeError("Exception", "") for rank in ranks}
+        where = {rank: words.spot(errors[rank].site) + words.at_step(world, rank) for rank in ranks}
+        text = " and ".join(f"rank {rank} raised {errors[rank].type}{where[rank]}" for rank in ranks)
+        held_up, waits = words.held_up(world, ranks, before="; "), words.wait_text(world, world.waits)
         wait = held_up if world.algorithm else f" and {waits}"
         sides = tuple(words.side(world.evidence, (r,), f"raised {error.type}", error.site) for r, error in errors.items())
         return self.say(
             f"{text}{wait}.",
-            culprits=world.ranks,
-            waiting=world.knot,
-            sides=sides + words.wait_sides(world, world.knot),
+            culprits=ranks,
+            waiting=tuple(world.waits),
+            sides=sides + words.wait_sides(world, world.waits),
             next_step=f"Mend the line that raised; the other ranks are only waiting for it. {words.now(world)}",
             facts=tuple(f"rank {rank}: {error}" for rank, error in errors.items()) + words.wait_facts(world),
         )

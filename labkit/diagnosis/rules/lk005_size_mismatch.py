@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...errors import join_ranks
 from ...wire import Call, Verdict
 from .. import words
-from ..layout import Alignment, Disagreement
-from ..moves import altered
+from ..alignment import Alignment, Disagreement
+from ..moves import Altered
 from ..rule import Rule, rule
 from ..sides import agreed, blame, both_sides, column_sides, lines_differ
 from .lk001_rank_died import way_of_death
@@ -26,10 +26,11 @@ class SizeMismatch(Rule):
     code = "LK005"
     name = "size-mismatch"
     title = "Ranks give tensors of different size"
+    priority = 30
 
     def claim(self, world: Alignment) -> Verdict | None:
-        if world.cause == "sizes":
-            return self._message(world)
+        if world.altered is not None and world.altered.kind == "size":
+            return self._message(world, world.altered)
         found = world.disagreement
         if found is None or found.aspect != "size":
             return None
@@ -45,11 +46,8 @@ class SizeMismatch(Rule):
             ending=words.ending(world, found.column),
         )
 
-    def _message(self, world: Alignment) -> Verdict | None:
+    def _message(self, world: Alignment, found: Altered) -> Verdict:
         """In a schedule: a message, or the room made for one, that is not as long as the program has it."""
-        found = altered(world)
-        if found is None:
-            return None
         call, planned = found.call, found.planned
         by_dtype = call.dtype != planned.dtype
         says = planned.dtype if by_dtype else str(planned.shape[0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...errors import join_ranks
 from ...wire import Call, Verdict
 from .. import words
-from ..layout import Alignment
-from ..moves import altered
+from ..alignment import Alignment
+from ..moves import Altered
 from ..rule import Rule, rule
 from ..sides import agreed, blame, both_sides, column_sides
 
@@ -25,10 +25,11 @@ class RootMismatch(Rule):
     code = "LK006"
     name = "root-or-op-mismatch"
     title = "Ranks name different roots or reduce ops"
+    priority = 30
 
     def claim(self, world: Alignment) -> Verdict | None:
-        if world.cause == "ops":
-            return self._moves(world)
+        if world.altered is not None and world.altered.kind == "op":
+            return self._move(world, world.altered) if not world.waits and world.absence is None else None
         found = world.disagreement
         if found is None or found.aspect != "root":
             return None
@@ -56,11 +57,8 @@ class RootMismatch(Rule):
             ending=words.ending(world, found.column),
         )
 
-    def _moves(self, world: Alignment) -> Verdict | None:
+    def _move(self, world: Alignment, found: Altered) -> Verdict:
         """In a schedule: every rank adds up what comes in by itself."""
-        found = altered(world)
-        if found is None:
-            return None
         did, says = found.call.reduce_op, found.planned.reduce_op
         others = tuple(rank for rank in world.calls if rank != found.rank)
         return self.say(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...wire import Verdict
 from .. import words
-from ..layout import Alignment
-from ..reading import unconditional
+from ..alignment import Alignment
 from ..rule import Rule, rule
+from ..source import unconditional
 
 
 @rule
@@ -25,40 +25,39 @@ class LeftEarly(Rule):
     title = "A rank finished before the others"
 
     def claim(self, world: Alignment) -> Verdict | None:
-        if world.cause == "left" and world.algorithm:
-            return self._left_schedule(world)
-        found = words.main_wait(world, _held_up(world)) if world.cause == "left" else None
+        gone = world.absent("finished")
+        if gone and world.algorithm:
+            return self._left_schedule(world, gone)
+        found = words.main_wait(world, tuple(r for r in world.waiting_for(gone) if not world.waits[r].call.p2p))
         if found is None:
             return None
         waiters, call = found
-        sure = len(waiters) > len(world.ranks) or unconditional(world.evidence, call.site)
-        culprits = world.ranks if sure else tuple(sorted((*world.ranks, *waiters)))
+        sure = len(waiters) > len(gone) or unconditional(world.evidence, call.site)
+        culprits = gone if sure else tuple(sorted((*gone, *waiters)))
         cell = f"cell {world.focus}"
         return self.say(
-            f"{words.do(world.ranks, 'has', 'have')} finished {cell} without {words.named(call)}, "
+            f"{words.do(gone, 'has', 'have')} finished {cell} without {words.named(call)}, "
             f"in which {words.do(waiters, *_verbs(world, waiters))}{words.spot(call.site)}.",
             culprits=culprits,
             waiting=words.others_waiting(world, culprits),
-            sides=(words.side(world.evidence, world.ranks, f"finished {cell}", None), *words.wait_sides(world, waiters)),
+            sides=(words.side(world.evidence, gone, f"finished {cell}", None), *words.wait_sides(world, waiters)),
             next_step=f"Let every rank make the same number of calls: same steps, no break on one rank only. {words.now(world)}",
-            facts=(*_counts(world, call.group), *words.last_calls(world, world.ranks), *words.wait_facts(world)),
+            facts=(*_counts(world, call.group), *words.last_calls(world, gone), *words.wait_facts(world)),
         )
 
-    def _left_schedule(self, world: Alignment) -> Verdict:
-        text = " and ".join(f"rank {rank} left the schedule{words.at_step(world, rank)}" for rank in world.ranks)
-        sides = (words.side(world.evidence, world.ranks, f"left {world.algorithm}", None),)
+    def _left_schedule(self, world: Alignment, gone: tuple[int, ...]) -> Verdict | None:
+        if world.waits and not world.stalled(tuple(world.waits)):
+            return None
+        text = " and ".join(f"rank {rank} left the schedule{words.at_step(world, rank)}" for rank in gone)
+        sides = (words.side(world.evidence, gone, f"left {world.algorithm}", None),)
         return self.say(
-            f"{text}{words.held_up(world, world.ranks, before='; ')}.",
-            culprits=world.ranks,
-            waiting=words.others_waiting(world, world.ranks),
+            f"{text}{words.held_up(world, gone, before='; ')}.",
+            culprits=gone,
+            waiting=words.others_waiting(world, gone),
             sides=(*sides, *words.wait_sides(world, world.waits)),
             next_step=f"Let every rank make all moves of its program. {words.now(world)}",
-            facts=(*words.last_calls(world, world.ranks), *words.wait_facts(world)),
+            facts=(*words.last_calls(world, gone), *words.wait_facts(world)),
         )
-
-
-def _held_up(world: Alignment) -> tuple[int, ...]:
-    return tuple(r for r, wait in world.waits.items() if not wait.call.p2p and set(wait.absent) & set(world.ranks))
 
 
 def _verbs(world: Alignment, waiters: tuple[int, ...]) -> tuple[str, str]:

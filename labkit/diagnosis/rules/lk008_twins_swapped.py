@@ -5,9 +5,10 @@ from __future__ import annotations
 from ...errors import join_ranks
 from ...wire import Verdict
 from .. import words
-from ..layout import Alignment, Misstep
-from ..reading import comes_later
+from ..alignment import Alignment, SequenceError
+from ..compare import SAME_LINE, by_majority, is_tie, site_key
 from ..rule import Rule, rule
+from ..source import comes_later
 
 
 @rule
@@ -24,14 +25,15 @@ class TwinsSwapped(Rule):
     code = "LK008"
     name = "twins-swapped"
     title = "Two calls that look alike changed places"
+    priority = 20
 
     def claim(self, world: Alignment) -> Verdict | None:
-        found = world.misstep
+        found = world.sequence_error
         if found is not None and found.slip.kind == "swap":
             return self._swapped(world, found)
-        return self._refused(world) if world.cause == "twins" else None
+        return self._refused(world) if world.agree and world.absence is None else None
 
-    def _swapped(self, world: Alignment, found: Misstep) -> Verdict:
+    def _swapped(self, world: Alignment, found: SequenceError) -> Verdict:
         rank, other, apart = found.ranks[0], found.others[0], found.slip.count
         first, second = found.call(rank), found.call(rank, apart)
         culprits, hedge = _blame(world, found)
@@ -47,11 +49,23 @@ class TwinsSwapped(Rule):
         )
 
     def _refused(self, world: Alignment) -> Verdict | None:
-        everyone = (*world.ranks, *(r for r in world.knot if r not in world.ranks))
-        calls = {rank: world.waits[rank].call for rank in everyone if rank in world.waits}
-        mine = tuple(rank for rank in world.ranks if rank in calls)
+        """Safe mode has stopped calls that differ in their lines alone."""
+        refused = {rank: wait.call for rank, wait in world.waits.items() if wait.call.state == "refused"}
+        one = next(iter(refused.values()), None)
+        if one is None or not one.op.startswith(SAME_LINE):
+            return None
+        column = world.tracks[one.group].columns.get(one.seq, {})
+        lines: dict[object, list[int]] = {}
+        for rank, call in column.items():
+            lines.setdefault(site_key(call), []).append(rank)
+        sides = by_majority(lines.values())
+        if len(sides) < 2:
+            return None
+        ranks = tuple(column) if is_tie(sides) else tuple(rank for side in sides[1:] for rank in side)
+        mine = tuple(rank for rank in ranks if rank in world.waits)
+        calls = {rank: wait.call for rank, wait in world.waits.items()}
         parts = [f"rank {rank} called {words.placed(calls[rank])}" for rank in mine]
-        rest = tuple(rank for rank in world.knot if rank in calls)
+        rest = tuple(rank for rank in refused if rank not in ranks)
         if rest:
             parts.append(f"{join_ranks(rest)} called it at {calls[rest[0]].site}")
         return self.say(
@@ -60,14 +74,14 @@ class TwinsSwapped(Rule):
             else f"{', '.join(parts)}: two calls that look alike were swapped, or one was left out.",
             culprits=tuple(sorted(mine)),
             waiting=rest,
-            sides=words.wait_sides(world, everyone),
+            sides=words.wait_sides(world, (*mine, *rest)),
             next_step=f"{words.SAME_ORDER}. {words.now(world)}",
             facts=words.wait_facts(world),
             ending="error",
         )
 
 
-def _blame(world: Alignment, found: Misstep) -> tuple[tuple[int, ...], str]:
+def _blame(world: Alignment, found: SequenceError) -> tuple[tuple[int, ...], str]:
     if not found.tie:
         return tuple(sorted(found.ranks)), ""
     everyone = tuple(sorted((*found.ranks, *found.others)))

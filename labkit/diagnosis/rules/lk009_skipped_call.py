@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...errors import join_ranks
 from ...wire import Verdict
 from .. import words
-from ..layout import Alignment, Misstep
-from ..moves import slip
-from ..reading import in_loop, unconditional
+from ..alignment import Alignment, SequenceError
+from ..moves import Slip
 from ..rule import Rule, rule
+from ..source import in_loop, unconditional
 
 
 @rule
@@ -26,13 +26,14 @@ class SkippedCall(Rule):
     code = "LK009"
     name = "skipped-call"
     title = "A rank skipped a collective, or made one more"
+    priority = 10
 
     def claim(self, world: Alignment) -> Verdict | None:
-        if world.cause == "slip":
-            return self._move(world)
-        if world.cause == "extra":
-            return self._alone(world)
-        found = world.misstep
+        if world.slip is not None:
+            return self._move(world, world.slip)
+        if world.absent("finished") and not world.algorithm:
+            return self._alone(world, world.absent("finished"))
+        found = world.sequence_error
         if found is None or found.slip.kind == "swap":
             return None
         culprits, kind, hedge = _blame(world, found)
@@ -55,27 +56,28 @@ class SkippedCall(Rule):
             ending=words.ending(world, {}),
         )
 
-    def _alone(self, world: Alignment) -> Verdict | None:
-        found = words.main_wait(world, world.ranks)
-        if found is None:
+    def _alone(self, world: Alignment, gone: tuple[int, ...]) -> Verdict | None:
+        """A few wait in a call that the many that have finished never made."""
+        extra = tuple(rank for rank in world.waiting_for(gone) if not world.waits[rank].call.p2p)
+        found = words.main_wait(world, extra)
+        if found is None or len(extra) > len(gone):
             return None
         ranks, call = found
+        if len(extra) == len(gone) and not _repeats(world, extra[0], gone[0]):
+            return None
         finished = f"finished cell {world.focus}"
         return self.say(
-            f"{words.in_call(world, ranks, call)}, an extra call: {words.do(world.knot, 'has', 'have')} finished "
+            f"{words.in_call(world, ranks, call)}, an extra call: {words.do(gone, 'has', 'have')} finished "
             f"cell {world.focus} without it.",
-            culprits=world.ranks,
-            waiting=words.others_waiting(world, world.ranks),
-            sides=(words.call_side(world, ranks, call), words.side(world.evidence, world.knot, finished, None)),
+            culprits=extra,
+            waiting=words.others_waiting(world, extra),
+            sides=(words.call_side(world, ranks, call), words.side(world.evidence, gone, finished, None)),
             next_step=f"Call the collective on every rank, or on none. {words.now(world)}",
-            facts=(*words.last_calls(world, world.knot), *words.wait_facts(world)),
+            facts=(*words.last_calls(world, gone), *words.wait_facts(world)),
         )
 
-    def _move(self, world: Alignment) -> Verdict | None:
+    def _move(self, world: Alignment, found: Slip) -> Verdict:
         """In a schedule: messages of two ranks have no names either, they pair up in their order."""
-        found = slip(world)
-        if found is None:
-            return None
         where, dead = words.step_of(found.call), world.stand("dead")
         did = f"skipped its part of {where}" if found.kind == "skip" else f"made its part of {where} twice"
         seen = [words.held_up(world, (found.rank,)), words.wait_text(world, (found.rank,))]
@@ -92,12 +94,21 @@ class SkippedCall(Rule):
         )
 
 
-def _sides(found: Misstep) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _repeats(world: Alignment, rank: int, other: int) -> bool:
+    """The rank's call is of a line that ran more often than on `other`, and the source has no loop for it."""
+    call = world.waits[rank].call
+    if call.site is None or in_loop(world.evidence, call.site):
+        return False
+    counts = [sum(c.site == call.site for c in world.tracks[call.group].line(r)) for r in (rank, other)]
+    return counts[0] > 1 and counts[0] > counts[1]
+
+
+def _sides(found: SequenceError) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The ranks with the call, and those without."""
     return (found.others, found.ranks) if found.slip.kind == "skip" else (found.ranks, found.others)
 
 
-def _blame(world: Alignment, found: Misstep) -> tuple[tuple[int, ...], str, str]:
+def _blame(world: Alignment, found: SequenceError) -> tuple[tuple[int, ...], str, str]:
     """Culprits, the kind of their slip, and a hedge. Without a majority the source may tell a skip from an extra call."""
     kind = found.slip.kind
     if not found.tie:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...units import format_seconds
 from ...wire import Call, CallSite, RankView, Side, Verdict
 from .. import words
-from ..layout import Alignment
+from ..alignment import STALL_S, Alignment
 from ..rule import Rule, rule
 
 
@@ -24,29 +24,47 @@ class BusyInPython(Rule):
     code = "LK010"
     name = "busy-in-python"
     title = "A rank has not come: it is busy"
+    may_resolve = True
 
     def claim(self, world: Alignment) -> Verdict | None:
-        if world.cause != "python":
+        ranks, waiting_ranks = _busy_ranks(world), tuple(world.waits)
+        if not ranks:
             return None
-        text = " and ".join(_busy(world, rank) for rank in world.ranks)
-        waits = words.main_wait(world, world.knot)
-        live = tuple(rank for rank in world.knot if world.waits[rank].live)
+        text = " and ".join(_busy(world, rank) for rank in ranks)
+        waits = words.main_wait(world, waiting_ranks)
+        live = tuple(rank for rank in waiting_ranks if world.waits[rank].live)
         waited = f" for {format_seconds(world.waited_s(live))}" if live else ""
         if waits is None and not world.algorithm:
             return None
-        mute = any(_mute(world.views[rank]) for rank in world.ranks)
+        mute = any(_mute(world.views[rank]) for rank in ranks)
         advice = "Find the C code that keeps the lock (py-spy shows it)" if mute else "See what that line does so long"
         waiting = f" while {_waiting(world, *waits, waited)}" if waits is not None else ""
         if world.algorithm:
-            waiting = words.held_up(world, world.ranks, before="; ")
+            waiting = words.held_up(world, ranks, before="; ")
         return self.say(
             f"{text}{waiting}.",
-            culprits=world.ranks,
-            waiting=world.knot,
-            sides=tuple(_side(world, rank) for rank in world.ranks) + words.wait_sides(world, world.knot),
+            culprits=ranks,
+            waiting=waiting_ranks,
+            sides=tuple(_side(world, rank) for rank in ranks) + words.wait_sides(world, waiting_ranks),
             next_step=f"{advice}, and keep such work off one rank alone. {words.now(world)}",
-            facts=words.last_calls(world, world.ranks) + words.wait_facts(world),
+            facts=words.last_calls(world, ranks) + words.wait_facts(world),
         )
+
+
+def _busy_ranks(world: Alignment) -> tuple[int, ...]:
+    """Those that are missing and have made no call for a while, if others have waited long enough for them."""
+    ranks = world.absent("python")
+    blocked = tuple(r for r, wait in world.waits.items() if wait.call.algorithm or set(wait.absent) & set(ranks))
+    if blocked and not world.stalled(blocked):
+        return ()
+    after_cut = any(not world.waits[rank].live for rank in blocked)
+    return tuple(rank for rank in ranks if after_cut or _quiet_s(world, rank) >= STALL_S)
+
+
+def _quiet_s(world: Alignment, rank: int) -> float:
+    """Since a rank's last call."""
+    last = world.calls[rank][-1:]
+    return world.evidence.taken_s - max((max(call.issued_s, call.returned_s) for call in last), default=0.0)
 
 
 def _waiting(world: Alignment, ranks: tuple[int, ...], call: Call, waited: str) -> str:

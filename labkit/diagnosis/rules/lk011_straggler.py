@@ -5,9 +5,8 @@ from __future__ import annotations
 from ...units import format_seconds
 from ...wire import Verdict
 from .. import words
-from ..cause import lateness
-from ..layout import Alignment
-from ..moves import late
+from ..alignment import Alignment, Track
+from ..moves import LATE_S, LATE_TIMES, late
 from ..rule import Rule, rule
 
 
@@ -25,11 +24,14 @@ class Straggler(Rule):
     code = "LK011"
     name = "straggler"
     title = "One rank is late and holds up all"
+    may_resolve = True
 
     def claim(self, world: Alignment) -> Verdict | None:
-        if world.cause == "slow" and world.algorithm:
+        if not world.over or world.absence is not None:
+            return None
+        if world.algorithm:
             return self._late_move(world)
-        found = lateness(world) if world.cause == "slow" else None
+        found = _last_to_come(world)
         if found is None:
             return None
         rank, track, seq = found
@@ -52,7 +54,7 @@ class Straggler(Rule):
 
     def _late_move(self, world: Alignment) -> Verdict | None:
         """In a schedule: the delay goes round with the messages, so what counts is a rank's own time between two moves."""
-        found = late(world)
+        found = late(world.calls)
         if found is None:
             return None
         others = tuple(rank for rank in world.calls if rank != found.rank)
@@ -66,3 +68,17 @@ class Straggler(Rule):
             facts=("no other rank made a pause as long between two of its moves",),
             ending="slow",
         )
+
+
+def _last_to_come(world: Alignment) -> tuple[int, Track, int] | None:
+    """The rank that came much later than all others to a call, and where that call is: (rank, track, seq)."""
+    worst, found = 0.0, None
+    for track in world.tracks.values():
+        for seq, column in track.columns.items():
+            if len(column) < max(2, len(track.members)) or any(call.state != "done" for call in column.values()):
+                continue
+            came = sorted((call.issued_s, rank) for rank, call in column.items())
+            late_s, second_s = came[-1][0] - came[0][0], came[-2][0] - came[0][0]
+            if late_s >= max(LATE_S, LATE_TIMES * second_s) and late_s > worst:
+                worst, found = late_s, (came[-1][1], track, seq)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import join_ranks
 from ...wire import Verdict
 from .. import words
-from ..layout import Alignment
+from ..alignment import Alignment
 from ..rule import Rule, rule
 
 
@@ -24,19 +24,19 @@ class NotEveryoneWasSent(Rule):
     title = "Not every rank was sent this cell"
 
     def claim(self, world: Alignment) -> Verdict | None:
-        waits = words.main_wait(world, world.knot) if world.cause == "unasked" else None
-        if waits is None:
+        ranks, waits = world.absent("unasked"), words.main_wait(world, world.waits)
+        if not ranks or waits is None:
             return None
         targets = world.evidence.targets if world.focus == world.evidence.cell else ()
         if targets:
             why = f"but cell {world.focus} was sent only to {join_ranks(targets)}"
         else:
-            why = f"but {words.do(world.ranks, 'has', 'have')} run nothing of cell {world.focus}"
+            why = f"but {words.do(ranks, 'has', 'have')} run nothing of cell {world.focus}"
         return self.say(
-            f"{words.in_call(world, *waits)}, which needs {join_ranks(world.ranks)} too, {why}.",
-            culprits=world.ranks,
-            waiting=world.knot,
-            sides=(*words.wait_sides(world, world.knot), words.side(world.evidence, world.ranks, "was not asked", None)),
+            f"{words.in_call(world, *waits)}, which needs {join_ranks(ranks)} too, {why}.",
+            culprits=ranks,
+            waiting=tuple(world.waits),
+            sides=(*words.wait_sides(world, world.waits), words.side(world.evidence, ranks, "was not asked", None)),
             next_step=f"Send the cell to every rank of the group, or make a group of these ranks. {words.now(world)}",
             facts=words.wait_facts(world),
         )

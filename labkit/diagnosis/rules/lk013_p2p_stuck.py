@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import join_ranks
 from ...wire import Side, Verdict
 from .. import words
-from ..layout import Alignment
+from ..alignment import Alignment
 from ..rule import Rule, rule
 
 
@@ -24,13 +24,14 @@ class PeerToPeerStuck(Rule):
     title = "A send or recv has no partner"
 
     def claim(self, world: Alignment) -> Verdict | None:
-        if world.cause != "p2p":
+        stuck = _stuck(world)
+        if not stuck:
             return None
-        peers = {rank: world.waits[rank].absent for rank in world.ranks}
-        root = tuple(rank for rank in world.ranks if not all(_held(world, peer) for peer in peers[rank]))
-        ranks = root or world.ranks
+        peers = {rank: world.waits[rank].absent for rank in stuck}
+        ends = tuple(rank for rank in stuck if not set(peers[rank]) <= set(stuck))  # of the chains of waits
+        ranks = ends or stuck
         culprits = tuple(sorted({*ranks, *(peer for rank in ranks for peer in peers[rank])}))
-        said = "; ".join(words.in_call(world, (rank,), world.waits[rank].call) + _but(world, rank) for rank in ranks)
+        said = "; ".join(words.in_call(world, (rank,), world.waits[rank].call) + _but(world, rank, stuck) for rank in ranks)
         return self.say(
             f"{said}.",
             culprits=culprits,
@@ -41,14 +42,20 @@ class PeerToPeerStuck(Rule):
         )
 
 
-def _held(world: Alignment, rank: int) -> bool:
-    """The peer itself is stuck in a send or recv, so it is not the end of the chain."""
-    return rank in world.ranks
+def _stuck(world: Alignment) -> tuple[int, ...]:
+    """The ranks in a send or recv with nobody at its other end, if nobody else is missing."""
+    gone = world.absent("finished") if not world.algorithm else ()
+    waiting = world.waiting_for(gone)
+    if not gone and world.absent("waiting"):
+        waiting = tuple(rank for rank, wait in world.waits.items() if wait.absent)
+    stuck = tuple(rank for rank in waiting if world.waits[rank].call.p2p)
+    beside_collective = gone and len(stuck) < len(waiting)
+    return stuck if world.stalled(waiting) and not beside_collective else ()
 
 
-def _but(world: Alignment, rank: int) -> str:
+def _but(world: Alignment, rank: int, stuck: tuple[int, ...]) -> str:
     peers = world.waits[rank].absent
-    outside = tuple(peer for peer in peers if peer not in world.ranks)
+    outside = tuple(peer for peer in peers if peer not in stuck)
     if len(peers) != 1 or not outside:
         return ""
     if peers[0] in world.waits:

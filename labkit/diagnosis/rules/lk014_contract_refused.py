@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import join_ranks
 from ...wire import Verdict
 from .. import words
-from ..layout import Alignment
+from ..alignment import Alignment
 from ..rule import Rule, rule
 
 
@@ -24,15 +24,16 @@ class ContractRefused(Rule):
     title = "Safe mode refused a collective"
 
     def claim(self, world: Alignment) -> Verdict | None:
-        waits = words.main_wait(world, world.knot) if world.cause == "refused" else None
-        if waits is None:
+        refused = tuple(rank for rank, wait in world.waits.items() if wait.call.state == "refused")
+        waits = words.main_wait(world, refused)
+        if waits is None or not world.agree or world.absence is not None:
             return None
         ranks, call = waits
         errors = {str(error) for rank in ranks if (error := world.views[rank].error) is not None}
         return self.say(
             f"safe mode refused {words.placed(call)} on {join_ranks(ranks)}: the ranks do not agree on it.",
-            waiting=tuple(world.knot),
-            sides=words.wait_sides(world, world.knot),
+            waiting=refused,
+            sides=words.wait_sides(world, refused),
             next_step=f"Read the ContractError: it names what differs. {words.now(world)}",
             facts=tuple(sorted(errors)),
             ending="error",

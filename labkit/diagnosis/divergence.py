@@ -1,14 +1,34 @@
-"""Where the ranks' calls differ: at one number (`Disagreement`), or as a line (`Misstep`)."""
+"""Where the ranks' calls first differ: at one number (`Disagreement`), or as a sequence (`SequenceError`)."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+from .alignment import Alignment, Disagreement, SequenceError, Track
 from .compare import Key, by_majority, parties, shift, site_key
-from .layout import Alignment, Disagreement, Misstep, Track
 
 
-def first_disagreement(world: Alignment) -> Disagreement | None:
+def first_difference(world: Alignment) -> tuple[Disagreement | None, SequenceError | None]:
+    """The first place where calls differ, told in one of two ways: a slip explains all that differs after it.
+
+    A slip alone is not believed while the ranks still make calls: their sequences may yet grow into each other.
+    """
+    disagreement, error = _first_disagreement(world), _first_sequence_error(world)
+    if error is None:
+        return disagreement, None
+    if disagreement is not None:
+        first = error.track.group == disagreement.track.group and error.seq <= disagreement.seq
+        return (None, error) if first else (disagreement, None)
+    return None, error if _settled(world) else None
+
+
+def _settled(world: Alignment) -> bool:
+    """No rank that matters is still on the way."""
+    left_behind = any(world.standing(rank) == "finished" for wait in world.waits.values() for rank in wait.absent)
+    return world.over or left_behind or world.stalled(tuple(world.waits))
+
+
+def _first_disagreement(world: Alignment) -> Disagreement | None:
     found: list[tuple[float, Disagreement]] = []
     for track in world.tracks.values():
         for seq, column in track.columns.items():
@@ -20,15 +40,15 @@ def first_disagreement(world: Alignment) -> Disagreement | None:
     return min(found, key=lambda one: one[0])[1] if found else None
 
 
-def first_misstep(world: Alignment) -> Misstep | None:
+def _first_sequence_error(world: Alignment) -> SequenceError | None:
     gone = {r for wait in world.waits.values() for r in wait.absent if world.standing(r) in ("dead", "stopped", "raised")}
     if gone:
         return None
-    found = [one for track in world.tracks.values() if (one := _misstep(world, track)) is not None]
+    found = [one for track in world.tracks.values() if (one := _sequence_error(world, track)) is not None]
     return min(found, key=lambda one: one.call(one.ranks[0]).issued_s) if found else None
 
 
-def _misstep(world: Alignment, track: Track) -> Misstep | None:
+def _sequence_error(world: Alignment, track: Track) -> SequenceError | None:
     lines = {rank: track.line(rank) for rank in track.members if rank in world.calls}
     first = min(track.columns, default=0)
     if any(line and line[0].seq != first for line in lines.values()):
@@ -47,7 +67,9 @@ def _misstep(world: Alignment, track: Track) -> Misstep | None:
     return _slip_between(world, track, known, by_majority(sides))
 
 
-def _slip_between(world: Alignment, track: Track, keys: dict[int, list[Key]], sides: list[tuple[int, ...]]) -> Misstep | None:
+def _slip_between(
+    world: Alignment, track: Track, keys: dict[int, list[Key]], sides: list[tuple[int, ...]]
+) -> SequenceError | None:
     heads = [max(side, key=lambda r: (len(keys[r]), -r)) for side in sides]
     over = {rank: all(world.standing(r) == "finished" for r in side) for rank, side in zip(heads, sides, strict=True)}
     first = min(track.columns, default=0)
@@ -59,5 +81,10 @@ def _slip_between(world: Alignment, track: Track, keys: dict[int, list[Key]], si
             slip = shift(keys[rank], keys[other], line_over=over[rank], reference_over=over[other])
             if slip is not None and (slip.kind != "swap" or world.over):
                 tie = len(sides[i]) == len(sides[j])
-                return Misstep(slip, track, first + slip.at, (rank, *(r for r in sides[j] if r != rank)), sides[i], tie)
+                return SequenceError(slip, track, first + slip.at, _headed(rank, sides[j]), _headed(other, sides[i]), tie)
     return None
+
+
+def _headed(head: int, side: tuple[int, ...]) -> tuple[int, ...]:
+    """The side with the rank first that has all of its calls."""
+    return (head, *(rank for rank in side if rank != head))

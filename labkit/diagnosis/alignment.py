@@ -1,0 +1,147 @@
+"""What a rule may look at: the ranks' calls side by side, and the facts that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..wire import Call, Evidence, RankView
+from .compare import Shift, is_tie
+from .moves import Altered, Slip
+from .standing import Place, Standing
+
+STALL_S = 0.3  # a rank that is missing for less may still be on its way
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A rank inside a call, and the ranks that have not come to it; `live` unless the wait was ended from outside."""
+
+    rank: int
+    call: Call
+    absent: tuple[int, ...]
+    live: bool
+
+
+@dataclass(frozen=True)
+class Track:
+    """One group's calls: by number, then by rank; from the first number that every rank's beacon still has."""
+
+    group: str
+    members: tuple[int, ...]
+    columns: Mapping[int, Mapping[int, Call]]
+
+    def line(self, rank: int) -> list[Call]:
+        """A rank's calls in order."""
+        return [column[rank] for column in self.columns.values() if rank in column]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The first number at which calls differ, in `aspect` "op", "size" or "root"; the side with most ranks comes first."""
+
+    aspect: str
+    track: Track
+    seq: int
+    sides: tuple[tuple[int, ...], ...]
+
+    @property
+    def column(self) -> Mapping[int, Call]:
+        return self.track.columns[self.seq]
+
+    @property
+    def tie(self) -> bool:
+        return is_tie(self.sides)
+
+    def call(self, side: tuple[int, ...]) -> Call:
+        """The call that stands for a side."""
+        return self.column[side[0]]
+
+
+@dataclass(frozen=True)
+class SequenceError:
+    """`ranks` made the calls of `others` with one slip: left some out, put some in, or swapped two.
+
+    Both sides begin with a rank that has all calls of its side; `tie` if neither side is the larger.
+    """
+
+    slip: Shift
+    track: Track
+    seq: int
+    ranks: tuple[int, ...]
+    others: tuple[int, ...]
+    tie: bool
+
+    def call(self, rank: int, ahead: int = 0) -> Call:
+        """A rank's call at the slip, or `ahead` calls later."""
+        return self.track.columns[self.seq + ahead][rank]
+
+
+@dataclass(frozen=True)
+class Absence:
+    """The ranks that others wait for, where all calls agree: those of one standing, the surest that was found.
+
+    From the surest: "dead" or "stopped", "raised", "unasked", "finished", "python" (busy, or not begun), and "waiting":
+    nobody is anywhere else, so the ranks wait for each other.
+    """
+
+    standing: Standing
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The evidence side by side. Every fact is computed once, in `align`; what it means is for the rules to say.
+
+    While a schedule runs (`algorithm`) `calls` are its moves, and `slip` and `altered` those that are not as their program has
+    them. At most one of `disagreement` and `sequence_error` is set: the first place where calls differ.
+    """
+
+    evidence: Evidence
+    focus: int  # the cell in question
+    views: Mapping[int, RankView]
+    calls: Mapping[int, tuple[Call, ...]]
+    places: Mapping[int, Place]
+    tracks: Mapping[str, Track]
+    algorithm: str = ""
+    waits: Mapping[int, Wait] = field(default_factory=dict)
+    disagreement: Disagreement | None = None
+    sequence_error: SequenceError | None = None
+    absence: Absence | None = None
+    slip: Slip | None = None
+    altered: Altered | None = None
+
+    def standing(self, rank: int) -> Standing:
+        return self.places[rank].standing
+
+    def stand(self, *standings: Standing) -> tuple[int, ...]:
+        """The ranks of a standing."""
+        return tuple(rank for rank, at in self.places.items() if at.standing in standings)
+
+    def absent(self, *standings: Standing) -> tuple[int, ...]:
+        """The ranks that others wait for, if they are of such a standing."""
+        return self.absence.ranks if self.absence is not None and self.absence.standing in standings else ()
+
+    def waiting_for(self, ranks: tuple[int, ...]) -> tuple[int, ...]:
+        """The ranks that wait for one of these."""
+        return tuple(rank for rank, wait in self.waits.items() if set(wait.absent) & set(ranks))
+
+    def waited_s(self, ranks: tuple[int, ...]) -> float:
+        """How long these ranks have waited together, since the last of them came."""
+        calls = [self.waits[rank].call for rank in ranks if rank in self.waits]
+        return min(((call.returned_s or self.evidence.taken_s) - call.issued_s for call in calls), default=0.0)
+
+    def stalled(self, ranks: tuple[int, ...]) -> bool:
+        """These ranks have waited long enough that nobody is just on the way, or their wait was ended from outside."""
+        mine = [self.waits[rank] for rank in ranks if rank in self.waits]
+        return bool(mine) and (any(not wait.live for wait in mine) or self.waited_s(ranks) >= STALL_S)
+
+    @property
+    def agree(self) -> bool:
+        """No calls of one number differ, and no rank's calls are the others' with a slip."""
+        return self.disagreement is None and self.sequence_error is None
+
+    @property
+    def over(self) -> bool:
+        """Everybody who was asked has run the cell to its end, and nobody waits."""
+        return not self.waits and not self.stand("dead", "stopped", "raised", "python", "unbegun")
