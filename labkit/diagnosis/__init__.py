@@ -1,6 +1,7 @@
 """The judge: pure rules over evidence, who did what, where, and how to mend it.
 
     judge(evidence) -> verdicts, the primary one first; none on a healthy world
+    contradiction(evidence) -> two open calls that can never complete, known without a stall
     RULES           -> the rules by code; each is one file in `rules/`
 
 No process, no clock and no torch in here: the same evidence always gives the same verdict, live, after
@@ -12,9 +13,10 @@ from __future__ import annotations
 from ..wire import Evidence, Verdict
 from .align import align
 from .alignment import Alignment
+from .divergence import Contradiction, contradiction
 from .rule import RULES, Rule
 
-__all__ = ["RULES", "Alignment", "Rule", "align", "judge"]
+__all__ = ["RULES", "Alignment", "Contradiction", "Rule", "align", "contradiction", "judge"]
 
 _LATER = ("silent", "slow")  # wrong numbers and lost time come after what keeps the world from going on
 

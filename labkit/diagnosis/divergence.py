@@ -1,11 +1,57 @@
-"""Where the ranks' calls first differ: at one number (`Disagreement`), or as a sequence (`SequenceError`)."""
+"""Where the ranks' calls first differ: at one number (`Disagreement`), or as a sequence (`SequenceError`).
+
+And, before anything has stalled, whether two calls that are open now can never complete (`Contradiction`).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
+from ..wire import Call, Evidence
 from .alignment import Alignment, Disagreement, SequenceError, Track
 from .compare import Key, by_majority, parties, shift, site_key
+from .standing import current_calls
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Ranks that are at one number of one group in different ops, or with different sizes: these calls can't complete.
+
+    `missing` are the group's ranks that have not come to that number. What is wrong is certain without them; with them it is
+    clearer who is wrong, since a majority can be told only among those that have come.
+    """
+
+    group: str
+    seq: int
+    ranks: tuple[int, ...]
+    missing: tuple[int, ...]
+
+
+def contradiction(evidence: Evidence) -> Contradiction | None:
+    """The first contradiction among the calls that are open at this moment; None where there is none.
+
+    It needs no stall, only the beacons: evidence that was taken without asking any rank will do. A call that
+    is done is left out, so a mismatch that gloo lets by is none: it is silent, and does not block anybody.
+
+    >>> from labkit.wire import RankView
+    >>> a, b = Call(1, 1, "all_reduce", shape=(8,)), Call(1, 1, "all_reduce", shape=(4,))
+    >>> contradiction(Evidence(3, ranks=(RankView(0, calls=(a,)), RankView(1, calls=(b,)))))
+    Contradiction(group='world', seq=1, ranks=(0, 1), missing=(2,))
+    """
+    columns: dict[tuple[str, int, tuple[int, ...]], dict[int, Call]] = {}
+    for view in evidence.ranks:
+        if view.process != "dead" and any(call.state == "issued" for call in view.calls):
+            for call in current_calls(view, evidence.generation):
+                if call.state == "issued" and not call.p2p:
+                    columns.setdefault((call.group, call.seq, call.group_ranks), {})[view.rank] = call
+    found: list[tuple[float, Contradiction]] = []
+    for (group, seq, members), column in columns.items():
+        if parties(column)[0] in ("op", "size"):
+            missing = tuple(rank for rank in members or range(evidence.world_size) if rank not in column)
+            first_s = min(call.issued_s for call in column.values())
+            found.append((first_s, Contradiction(group, seq, tuple(sorted(column)), missing)))
+    return min(found, key=lambda one: one[0])[1] if found else None
 
 
 def first_difference(world: Alignment) -> tuple[Disagreement | None, SequenceError | None]:
