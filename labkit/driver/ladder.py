@@ -139,7 +139,7 @@ class _Climb:
         while calm < CALM_LOOKS and any(map(self._busy, ranks)) and time.monotonic() < end_s:
             working = self._at_work(ranks)
             calm = 0 if working else calm + 1
-            asked = {rank: self.cluster.transport.control(rank, "halt", {}) for rank in working - halted}
+            asked = {rank: self.cluster.transport.control(rank, "interrupt_main", {}) for rank in working - halted}
             wait(asked.values(), timeout=PROBE_S)
             halted |= {rank for rank, future in asked.items() if _answered(future) and future.result()}
             wait([self.pending[rank].future for rank in working], timeout=POLL_S)
@@ -147,7 +147,7 @@ class _Climb:
     def _at_work(self, ranks: tuple[int, ...]) -> set[int]:
         """Busy ranks that have made a call just now, were asked just now, or use a processor."""
         busy = [rank for rank in ranks if self._busy(rank)]
-        asked = {rank: self.cluster.transport.control(rank, "rests", {}) for rank in busy}
+        asked = {rank: self.cluster.transport.control(rank, "process_idle", {}) for rank in busy}
         wait(asked.values(), timeout=PROBE_S)
         newest, beats = time.monotonic() - MOVING_S, self.cluster.feed.beats()
         moving = {rank for rank in busy if max(beats[rank], self.pending[rank].asked_s) > newest}

@@ -39,7 +39,6 @@ class RankContext:
     error: CodeError | None = None
     main_busy_since_s: float = 0.0
     refusal: str = ""
-    cut_count: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     ring: RingWriter = field(init=False)
     store: Any = None

@@ -7,6 +7,8 @@ Whatever happens in an op becomes an Outcome; nothing is raised into the engine.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import signal
 import threading
 import time
@@ -52,12 +54,15 @@ def _heard_in_ops(context: RankContext) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _run(context: RankContext, op: Op, /, **given: Any) -> Any:
-    context.interruptible = True
-    try:
-        return op(context, **given)
-    finally:
-        context.interruptible = False
+def call_op(op: Op, offered: dict[str, Any], payload: dict[str, Any]) -> Any:
+    """Call an op with its payload, and with what it names of the things on offer (context, shell, buffers)."""
+    names = _parameters(op)
+    return op(**{name: thing for name, thing in offered.items() if name in names}, **payload)
+
+
+@functools.cache
+def _parameters(op: Op) -> frozenset[str]:
+    return frozenset(inspect.signature(op).parameters)
 
 
 def _serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: list[Any]) -> Reply:
@@ -69,7 +74,11 @@ def _serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: l
     try:
         payload = from_plain(content.get("payload", {}))
         op = OPS[content["op"]]
-        value = _run(context, op, shell=shell, buffers=buffers, **payload)
+        context.interruptible = True
+        try:
+            value = call_op(op, {"context": context, "shell": shell, "buffers": buffers}, payload)
+        finally:
+            context.interruptible = False
         if isinstance(value, Buffers):
             value, parts = value.plain, value.parts
         outcome = Outcome(context.rank, "ok", **_value_or_shown(value))
@@ -95,6 +104,6 @@ def serve_control(context: RankContext, content: dict[str, Any]) -> Any:
     """Run one request of the control channel."""
     try:
         op = CONTROL_OPS[content["op"]]
-        return {"value": to_plain(op(context, **from_plain(content.get("payload", {}))))}
+        return {"value": to_plain(call_op(op, {"context": context}, from_plain(content.get("payload", {}))))}
     except Exception as error:  # noqa: BLE001 - told to whoever asked
         return {"error": to_plain(describe_error(error))}

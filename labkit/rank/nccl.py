@@ -15,14 +15,13 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..wire import Call
 
 CHECKS = 1  # collectives of a generation before the tap watches: Groups' own check
-POLL_S = 0.0005
 ABORT_WAIT_S = 0.3
 NAMES = ("nccl", "nccl2", "nccl-legacy", "nccl-lazy")
 
@@ -150,23 +149,6 @@ def updates(calls: Sequence[Call], flights: Sequence[Flight]) -> tuple[Call, ...
         if flight is not None and flight.op == family(call.op) and flight.state in ("done", "failed"):
             found.append(dataclasses.replace(call, state=flight.state))
     return tuple(found)
-
-
-# ---- the end of a cell
-def settle(pending: Collection[tuple[Any, int, int]], sweep: Callable[[], None]) -> None:
-    """Wait until every enqueued collective has ended; RuntimeError if one of them failed.
-
-    It polls, so Python's interrupt arrives; the wait is the cell's, which has a deadline.
-    """
-    works = [work for work, _, _ in pending]
-    sweep()
-    while pending:
-        time.sleep(POLL_S)
-        sweep()
-    for work in works:
-        error = work.exception()
-        if error is not None:
-            raise RuntimeError(f"a collective of this cell failed: {error}")
 
 
 # ---- the abort

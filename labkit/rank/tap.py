@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +24,7 @@ from ..faults.base import Interceptor
 from ..wire import Call, CallSite
 from .cell import describe_error
 from .context import RankContext
-from .nccl import settle
+from .open_calls import OpenCalls
 from .samples import BeforeSamples
 from .sites import find_site
 
@@ -89,8 +88,7 @@ class Tap:
         self._number_in_cell = 0
         self._index = 0
         self._here = threading.local()
-        self._pending: deque[tuple[Any, int, int]] = deque()
-        self._loose: list[tuple[int, int]] = []  # gloo's isend and irecv: their work can't be asked whether it is done
+        self.open_calls = OpenCalls(self._finish_line, self._failed)
         self._slots: dict[tuple[int, int], tuple[int, int]] = {}
         self._originals: dict[str, Callable[..., Any]] = {}
 
@@ -105,14 +103,6 @@ class Tap:
                 setattr(dist, name, wrapped)
                 if name in _COMPARED_BY_IDENTITY:
                     setattr(c10d, name, wrapped)
-
-    def uninstall(self) -> None:
-        """Put the originals back."""
-        for name, original in self._originals.items():
-            setattr(dist, name, original)
-            if name in _COMPARED_BY_IDENTITY:
-                setattr(c10d, name, original)
-        self._originals.clear()
 
     def _wrap(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -155,9 +145,11 @@ class Tap:
         return result
 
     def _finish(self, issued: list[tuple[int, int]], state: str) -> None:
-        now = time.monotonic()
         for slot, index in issued:
-            self.context.ring.finish(slot, index, state, now)
+            self._finish_line(slot, index, state)
+
+    def _finish_line(self, slot: int, index: int, state: str) -> None:
+        self.context.ring.finish(slot, index, state, time.monotonic())
 
     def next_index(self) -> int:
         """The next number of a line in the beacon, for calls that are issued below the tap."""
@@ -215,35 +207,17 @@ class Tap:
                 self.in_contract = False
         if here is None or is_async or not self.completes_on_return:
             self._slots[(id(counter), seen.op_id)] = (slot, call.index)
-        if self._pending:
-            self.sweep(4)
+        if self.open_calls:
+            self.open_calls.sweep(4)
 
     def _after(self, seen: Any, group_key: int) -> None:
         at = self._slots.pop((group_key, seen.op_id), None)
         if at is None or seen.work is None:
             return
         if self.context.backend == "gloo" and _op_name(seen.name) in _P2P:
-            self._loose.append(at)
+            self.open_calls.add_unknown(at)  # gloo's isend and irecv: their work can't be asked whether it is done
         else:
-            self._pending.append((seen.work, *at))
-
-    @property
-    def num_open(self) -> int:
-        """Asynchronous calls that have not completed."""
-        return len(self._pending) + len(self._loose)
-
-    def sweep(self, limit: int = 1 << 30) -> None:
-        """Mark asynchronous calls that have completed; oldest first, at most `limit` looked at."""
-        now = time.monotonic()
-        for _ in range(min(limit, len(self._pending))):
-            try:
-                work, slot, index = self._pending.popleft()
-            except IndexError:  # another thread swept it
-                return
-            if not work.is_completed():
-                self._pending.append((work, slot, index))
-                continue
-            self.context.ring.finish(slot, index, "failed" if self._failed(work) else "done", now)
+            self.open_calls.add(seen.work, at)
 
     def _failed(self, work: Any) -> bool:
         """Whether a completed call ended in an error."""
@@ -260,26 +234,24 @@ class Tap:
         """Calls are numbered from 1 in each cell."""
         self._number_in_cell = 0
         self.samples.begin_cell()
+        self.open_calls.begin_cell()
 
     def end_cell(self) -> None:
         """Let held-back calls go, and take note of what has completed."""
         for interceptor in list(self.interceptors):
             interceptor.end_of_cell()
         if self.completes_on_return:
-            self.sweep()
+            self.open_calls.sweep()
         else:
-            settle(self._pending, self.sweep)
+            self.open_calls.wait()
 
     def close_cell(self, ok: bool) -> None:
         """The cell is over: what can't be asked counts as done if the cell ended well."""
-        self.sweep()
-        self._finish(self._loose, "done" if ok else "failed")
-        self._loose.clear()
+        self.open_calls.close(ok)
 
     def forget(self) -> None:
         """Drop what belongs to a generation that is over."""
-        self._pending.clear()
-        self._loose.clear()
+        self.open_calls.clear()
         self._slots.clear()
 
 
@@ -309,9 +281,3 @@ def _reduce_op(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 _REDUCE_OP_AT = {"all_reduce": 1, "reduce": 2, "reduce_scatter": 2, "reduce_scatter_tensor": 2}
 _REDUCE_OP_TEXT = {op: name.lower() for name, op in dist.ReduceOp.RedOpType.__members__.items()}
-
-
-def tensor_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-    """The tensor a call works on in place, if its first argument is one."""
-    value = args[0] if args else kwargs.get("tensor", kwargs.get("output"))
-    return value if isinstance(value, torch.Tensor) else None

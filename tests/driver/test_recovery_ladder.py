@@ -130,11 +130,11 @@ def test_ranks_at_work_come_to_rest_before_their_waits_are_cut(world: World, mon
 
     def scripted(rank: int, op: str, payload: dict[str, object]) -> Future[object]:
         answer = control(rank, op, payload)
-        if op in ("rests", "halt", "release"):
+        if op in ("process_idle", "interrupt_main", "release"):
             asked.append((op, rank))
-        if op in ("rests", "halt"):
+        if op in ("process_idle", "interrupt_main"):
             answer = Future()
-            answer.set_result(op == "halt" or not looks or looks.pop(0))
+            answer.set_result(op == "interrupt_main" or not looks or looks.pop(0))
         return answer
 
     hang(world)
@@ -143,11 +143,14 @@ def test_ranks_at_work_come_to_rest_before_their_waits_are_cut(world: World, mon
     monkeypatch.setattr(transport, "control", scripted)
     assert world.interrupt().rung == "soft"
     ops = [op for op, _ in asked]
-    assert [each for each in asked if each[0] == "halt"] == [("halt", 1), ("halt", 2)]  # each of them once
+    assert [each for each in asked if each[0] == "interrupt_main"] == [
+        ("interrupt_main", 1),
+        ("interrupt_main", 2),
+    ]  # each of them once
     assert ops[-2:] == ["release", "release"]
     assert ops.index("release") == len(ops) - 2
-    assert ops[:4] == ["rests", "rests", "halt", "halt"]
-    assert ops[4:-2] == ["rests"] * 8  # one look at which rank 2 still moves, and three that are calm
+    assert ops[:4] == ["process_idle", "process_idle", "interrupt_main", "interrupt_main"]
+    assert ops[4:-2] == ["process_idle"] * 8  # one look at which rank 2 still moves, and three that are calm
 
     asked.clear()
     hang(world)

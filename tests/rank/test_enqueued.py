@@ -26,8 +26,8 @@ dist.Work.wait = lambda self, *timeout: True if getattr(tap._here, "call", None)
 def _read(name):
     original = getattr(torch.Tensor, name)
     def reading(self):
-        while tap._pending:
-            tap.sweep()
+        while len(tap.open_calls):
+            tap.open_calls.sweep()
             time.sleep(0.0005)
         return original(self)
     setattr(torch.Tensor, name, reading)

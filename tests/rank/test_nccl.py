@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 from labkit.rank import nccl
-from labkit.rank.nccl import Flight, family, parse_flights, returns_at_once, settle, updates
+from labkit.rank.nccl import Flight, family, parse_flights, returns_at_once, updates
 from labkit.wire import Call
 
 
@@ -128,51 +127,6 @@ def test_which_backends_return_at_once() -> None:
     assert not any(returns_at_once(name) for name in ("gloo", "fake"))
 
 
-# ---- the end of a cell
-class Work:
-    """A work that is done after `polls` looks."""
-
-    def __init__(self, polls: int, error: Exception | None = None) -> None:
-        self.polls, self.error = polls, error
-
-    def done(self) -> bool:
-        self.polls -= 1
-        return self.polls < 0
-
-    def exception(self) -> Exception | None:
-        return self.error
-
-
-def sweeper(pending: deque[tuple[Any, int, int]]) -> Any:
-    def sweep() -> None:
-        for _ in range(len(pending)):
-            item = pending.popleft()
-            if not item[0].done():
-                pending.append(item)
-
-    return sweep
-
-
-def test_settle_waits_for_all_of_them() -> None:
-    pending: deque[tuple[Any, int, int]] = deque([(Work(0), 0, 1), (Work(3), 1, 2)])
-    settle(pending, sweeper(pending))
-    assert not pending
-
-
-def test_settle_tells_of_a_failure() -> None:
-    pending: deque[tuple[Any, int, int]] = deque([(Work(1, ValueError("no peer")), 0, 1)])
-    with pytest.raises(RuntimeError, match="a collective of this cell failed: no peer"):
-        settle(pending, sweeper(pending))
-
-
-def test_settle_can_be_interrupted() -> None:
-    def sweep() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        settle(deque([(Work(9), 0, 1)]), sweep)
-
-
 # ---- with torch, in this process: a world of one
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
@@ -185,16 +139,17 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     context = RankContext(0, 1, tmp_path, {})
+    store = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    c10d = dist.distributed_c10d
+    before = [(module, dict(vars(module))) for module in (dist, c10d)]  # without what the tap and the groups wrap
     context.tap = Tap(context)
     context.tap.install()
     context.groups = Groups(context, context.tap)
-    store = dist.TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
-    original = dist.new_group, dist.distributed_c10d.new_group
     context.groups.form(1, "127.0.0.1", store.port, 10.0)
     yield context
     context.groups.dissolve()
-    context.tap.uninstall()
-    dist.new_group, dist.distributed_c10d.new_group = original
+    for module, names in before:
+        vars(module).update(names)
 
 
 def states(context: Any) -> list[tuple[str, str]]:
@@ -289,7 +244,7 @@ def test_release_interrupts_before_it_aborts(alone: Any, monkeypatch: pytest.Mon
     alone.backend = "nccl"
     alone.main_busy_since_s = time.monotonic()
     assert release.release(alone) == {"cut": 1}
-    assert order == ["interrupt", "abort"]
+    assert order[:2] == ["interrupt", "abort"]
     alone.main_busy_since_s = 0.0
     order.clear()
     release.release(alone)

@@ -1,1 +1,1 @@
-"""Ops of the control channel: they answer while the main thread is stuck. One file each."""
+"""Ops of the control channel: they answer while the main thread is stuck."""

@@ -1,49 +1,64 @@
-"""Frees the main thread: hangs up on gloo's waits and interrupts Python code; every variable survives."""
+"""Ends what the main thread is in: it interrupts Python code and frees a wait inside of a collective; every variable is kept."""
 
 from __future__ import annotations
 
 import os
 import signal
-import threading
+import time
 
 from ..context import RankContext
 from ..dispatch import CONTROL_OPS
 from ..nccl import abort_groups
 
+GRACE_S = 0.05  # a wait that was cut raises by itself within this time
+POLL_S = 0.002
+
 
 @CONTROL_OPS.register("release")
-def release(context: RankContext, reason: str = "", interrupt: bool = True) -> dict[str, int]:
-    """Cut the groups' connections and send SIGINT to the main thread, if it is busy.
+def release(context: RankContext, *, reason: str = "", interrupt: bool = True) -> dict[str, int]:
+    """Cut the groups' connections and interrupt the main thread if it is busy; how many connections were cut.
 
-    `reason` is what a wait of safe mode raises with. Returns how many connections were cut.
+    `reason` is what a wait of safe mode raises with.
     """
     context.refusal = reason or "the cell was ended"
-    cut = context.groups.sockets.cut() if context.backend == "gloo" else _abort_nccl(context, interrupt)
-    context.cut_count += cut
-    # a wait that has just been cut raises by itself, and an interrupt on top would hide its message
-    if interrupt and context.main_busy_since_s:
-        threading.Timer(0.05, _interrupt_if_busy, (context, context.main_busy_since_s)).start()
+    busy_since_s = context.main_busy_since_s
+    if context.backend == "gloo":
+        cut = context.groups.sockets.cut()
+        # a wait that has just been cut raises by itself, and an interrupt on top would hide its message
+        if interrupt and _still_busy(context, busy_since_s):
+            interrupt_main(context)
+    else:
+        # a wait that an abort ends returns as if all were well, with numbers that mean nothing: the interrupt is sent
+        # first, so that it is pending when the main thread comes back and no line of the cell runs
+        if interrupt:
+            interrupt_main(context)
+        cut = abort_groups()
+        if interrupt and _still_busy(context, busy_since_s):
+            interrupt_main(context)
     return {"cut": cut}
 
 
+def _still_busy(context: RankContext, since_s: float) -> bool:
+    """Whether the main thread is in the same request after the time that a cut wait gets."""
+    end_s = time.monotonic() + GRACE_S
+    while since_s and context.main_busy_since_s == since_s:
+        if time.monotonic() >= end_s:
+            return True
+        time.sleep(POLL_S)
+    return False
+
+
 @CONTROL_OPS.register("refuse")
-def refuse(context: RankContext, reason: str, turn: int) -> None:
+def refuse(context: RankContext, *, reason: str, turn: int) -> None:
     """Safe mode: whoever waits, in request `turn`, for a member that will not come raises and says why."""
     if context.turn == turn:
         context.refusal = reason
 
 
-def _interrupt_if_busy(context: RankContext, since_s: float) -> None:
-    if context.main_busy_since_s == since_s:
+@CONTROL_OPS.register("interrupt_main")
+def interrupt_main(context: RankContext) -> bool:
+    """Interrupt the main thread and leave the connections; False if it is not busy."""
+    busy = bool(context.main_busy_since_s)
+    if busy:
         os.kill(os.getpid(), signal.SIGINT)
-
-
-def _abort_nccl(context: RankContext, interrupt: bool) -> int:
-    """Abort NCCL's communicators, so that the kernels on the GPU and the waits for them end.
-
-    A wait that is ended so returns as if all were well, with numbers that mean nothing. So the interrupt is
-    sent first: it is pending when the main thread comes back from the wait, and no line of the cell runs.
-    """
-    if interrupt:
-        _interrupt_if_busy(context, context.main_busy_since_s or -1.0)
-    return abort_groups()
+    return busy

@@ -1,9 +1,10 @@
-"""What this rank is at, told by its control thread."""
+"""What this rank is doing, told by its control thread."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch.distributed as dist
@@ -13,24 +14,18 @@ from ..dispatch import CONTROL_OPS
 from ..stacks import main_stack
 
 LOOK_S = 0.02
-RESTS_BELOW = 0.25  # share of a processor; a loop that polls with short sleeps stays under it
-
-
-def rests() -> bool:
-    """Whether the main thread uses (nearly) no processor time while it is looked at."""
-    clock = time.pthread_getcpuclockid(threading.main_thread().ident or 0)
-    used_s, began_s = time.clock_gettime(clock), time.monotonic()
-    time.sleep(LOOK_S)
-    return time.clock_gettime(clock) - used_s < RESTS_BELOW * (time.monotonic() - began_s)
+PROCESS_LOOK_S = 0.03
+IDLE_BELOW = 0.25  # share of a processor; a loop that polls with short sleeps stays under it
 
 
 @CONTROL_OPS.register("state")
-def state(context: RankContext, stack: bool = True) -> dict[str, Any]:
+def state(context: RankContext, *, stack: bool = True) -> dict[str, Any]:
     """Stack of the main thread, the last cell's error, and whether the main thread is busy."""
-    context.tap.sweep()
-    blocked = context.tap.in_contract or (bool(context.main_busy_since_s and context.tap.num_open) and rests())
+    open_calls = context.tap.open_calls
+    open_calls.sweep()
+    busy = bool(context.main_busy_since_s)
     return {
-        "blocked": blocked,
+        "blocked": context.tap.in_contract or (busy and len(open_calls) > 0 and main_thread_idle()),
         "formed": dist.is_initialized(),
         "stack": main_stack() if stack else [],
         "error": context.error,
@@ -39,3 +34,21 @@ def state(context: RankContext, stack: bool = True) -> dict[str, Any]:
         "generation": context.generation,
         "mode": context.mode,
     }
+
+
+def main_thread_idle() -> bool:
+    """Whether the main thread uses (nearly) no processor time while it is looked at."""
+    clock = time.pthread_getcpuclockid(threading.main_thread().ident or 0)
+    return _idle(lambda: time.clock_gettime(clock), LOOK_S)
+
+
+@CONTROL_OPS.register("process_idle")
+def process_idle() -> bool:
+    """The same of the whole process: gloo moves bytes in a thread of its own."""
+    return _idle(time.process_time, PROCESS_LOOK_S)
+
+
+def _idle(used_s: Callable[[], float], look_s: float) -> bool:
+    before_s, began_s = used_s(), time.monotonic()
+    time.sleep(look_s)
+    return used_s() - before_s < IDLE_BELOW * (time.monotonic() - began_s)

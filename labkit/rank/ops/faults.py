@@ -30,13 +30,13 @@ class RankHands:
 
 
 @OPS.register("arm")
-def arm(context: RankContext, *, shell: Any, buffers: list[Any], fault: str, params: dict[str, Any]) -> None:
+def arm(context: RankContext, *, fault: str, params: dict[str, Any]) -> None:
     """Put a fault's interceptor in front of this rank's calls."""
     context.tap.interceptors.append(FAULTS[fault].arm(RankHands(context), **params))
 
 
 @OPS.register("disarm")
-def disarm(context: RankContext, *, shell: Any, buffers: list[Any]) -> dict[str, int]:
+def disarm(context: RankContext) -> dict[str, int]:
     """Take every fault out, with what it may hold back; says how many have fired in this rank's life."""
     context.tap.interceptors.clear()
     return {"fired": context.ring.fired}

@@ -30,7 +30,7 @@ def _find(context: RankContext, name: str) -> Any:
 
 
 @OPS.register("sample")
-def sample_op(context: RankContext, *, shell: Any, buffers: list[Any], name: str, limit: int = LIMIT) -> Any:
+def sample_op(context: RankContext, *, name: str, limit: int = LIMIT) -> Any:
     """A TensorSample of a variable, or None if this rank does not have it."""
     base = name.replace("[", ".").split(".", 1)[0].strip()
     if base not in context.namespace:
@@ -45,7 +45,7 @@ def sample_op(context: RankContext, *, shell: Any, buffers: list[Any], name: str
 
 
 @OPS.register("pull")
-def pull(context: RankContext, *, shell: Any, buffers: list[Any], name: str, limit_bytes: int = PULL_LIMIT_BYTES) -> Any:
+def pull(context: RankContext, *, shell: Any, name: str, limit_bytes: int = PULL_LIMIT_BYTES) -> Any:
     """Numbers as raw bytes, plain values as JSON, anything else as what it looks like."""
     value = _find(context, name)
     if isinstance(value, torch.Tensor):
@@ -71,7 +71,7 @@ def pull(context: RankContext, *, shell: Any, buffers: list[Any], name: str, lim
 
 
 @OPS.register("push")
-def push(context: RankContext, *, shell: Any, buffers: list[Any], values: dict[str, Any], arrays: dict[str, Any]) -> None:
+def push(context: RankContext, *, buffers: list[Any], values: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Set variables: plain values as they are, arrays as tensors on this rank's device."""
     for name, value in values.items():
         context.namespace[name] = json.loads(value)
