@@ -29,7 +29,7 @@ LEAVES = {
     "machine",
     "devices",
 }
-PURE = LEAVES | {"diagnosis", "recovery", "numerics", "labrecord", "schedule", "timeline"}
+PURE = LEAVES | {"diagnosis", "recovery", "labrecord", "schedule", "timeline"}
 SPECS = PURE | {"faults", "exercises"}
 WIDGETS = {"ipywidgets", "anywidget", "plotly", "traitlets"}
 EVERYTHING_BUT_RANK = SPECS | {"driver", "views", "doctor", "labs", "notebook", "cli", "testing", "animate", "bench", "hosts"}
@@ -37,6 +37,7 @@ EVERYTHING_BUT_RANK = SPECS | {"driver", "views", "doctor", "labs", "notebook", 
 # part -> (parts of labkit it may import, besides itself; other people's packages it may import)
 LAYERS: dict[str, tuple[set[str], set[str]]] = {
     **{part: (LEAVES, set()) for part in LEAVES},
+    "plain": (LEAVES, {"msgspec"}),
     "machine": (LEAVES, {"psutil"}),
     **{part: (PURE, {"numpy"}) for part in PURE - LEAVES},
     "faults": (SPECS, {"numpy"}),

@@ -115,6 +115,28 @@ def test_a_damaged_record_is_a_wire_error(text: str) -> None:
         wire.loads(text)
 
 
+@pytest.mark.parametrize(
+    ("plain", "says"),
+    [
+        ({"$": "CallSite", "file": "a.py", "line": "3"}, "a damaged CallSite: expected int, got str at line"),
+        ({"$": "RankView", "rank": 0, "calls": [{"$": "CallSite", "file": "", "line": 1}]}, "a damaged RankView.*calls"),
+        ({"$": "RankView", "rank": True}, "expected int, got bool at rank"),
+        ({"$": "dict", "items": [1]}, "a damaged dict"),
+    ],
+)
+def test_a_field_of_another_type_is_a_wire_error_that_names_it(plain: dict[str, Any], says: str) -> None:
+    with pytest.raises(WireError, match=says):
+        wire.from_plain({"around": [plain]})
+
+
+@pytest.mark.parametrize("value", [10**30, "\ud800"])
+def test_a_strict_reader_refuses_what_no_file_of_ours_holds(value: Any) -> None:
+    text = wire.dumps({"x": value})
+    assert wire.loads(text) == {"x": value}
+    with pytest.raises(WireError):
+        wire.loads(text, strict=True)
+
+
 def test_ranks_as_keys_come_back_as_numbers() -> None:
     sent = wire.from_plain(json.loads(json.dumps(wire.to_plain({0: "a", 10: "b"}))))
     assert wire.int_keys(sent) == {0: "a", 10: "b"}

@@ -15,8 +15,8 @@ from ..errors import UsageError
 from ..plain import record
 from ..registry import Registry, unknown
 from ..units import is_whole
+from .checks import check_int, check_number
 from .collective import collective as promise
-from .given import size_in_bytes, whole
 from .model import Schedule, check_world_size
 
 
@@ -33,7 +33,7 @@ class Share:
     fraction: Fraction
 
     def num_bytes(self, num_bytes: float) -> float:
-        return float(self.fraction * Fraction(size_in_bytes(num_bytes)))
+        return float(self.fraction * Fraction(check_number("num_bytes", num_bytes)))
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,7 @@ class Algorithm:
     def sent(self, rank: int, world_size: int, **params: Any) -> Share:
         """What a rank sends by formula."""
         size = check_world_size(world_size)
-        hint = f"ranks are 0 to {size - 1}"
-        if whole(rank, 0, f"no rank {{}} in a world of {size}", hint) >= size:
-            raise UsageError(f"no rank {rank} in a world of {size}", hint=hint)
-        return self.share(int(rank), size, **self.check(size, params))
+        return self.share(check_int("rank", rank, 0, below=size), size, **self.check(size, params))
 
     def critical(self, world_size: int, **params: Any) -> Path:
         """The critical path by formula: at once, for any number of ranks."""
@@ -120,8 +117,7 @@ class Algorithm:
             low = self.params[name].low
             if not is_whole(value) or value < low:
                 raise UsageError(f"{name} must be a whole number from {low}, not {value!r}", hint=self.params[name].help)
-        if full.get("root", 0) >= world_size:
-            raise UsageError(f"no rank {full['root']} to be the root", hint=f"ranks are 0 to {world_size - 1}")
+        check_int("root", full.get("root", 0), 0, below=world_size)
         return full
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..registry import unknown
 from ..units import algbw_gb_per_s
-from .given import size_in_bytes
+from .checks import check_number
 from .model import check_world_size
 
 
@@ -64,7 +64,7 @@ def total_bytes(collective: str, count_bytes: float, world_size: int) -> float:
     """
     check_world_size(world_size)
     times = {"1": 1, "n": world_size, "n - 1": world_size - 1}
-    size_in_bytes(count_bytes)
+    check_number("count_bytes", count_bytes)
     return count_bytes * times[_factor(collective).times]
 
 
@@ -74,7 +74,7 @@ def busbw_gb_per_s(collective: str, num_bytes: float, seconds: float, world_size
     >>> busbw_gb_per_s("all_reduce", 1e9, 0.1, 4)
     15.0
     """
-    return algbw_gb_per_s(size_in_bytes(num_bytes), seconds) * busbw_factor(collective, world_size)
+    return algbw_gb_per_s(check_number("num_bytes", num_bytes), seconds) * busbw_factor(collective, world_size)
 
 
 def _factor(collective: str) -> Factor:

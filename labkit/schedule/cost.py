@@ -19,7 +19,7 @@ from ..registry import unknown
 from ..units import algbw_gb_per_s, format_bytes, format_seconds
 from .algorithm import ALGORITHMS, Algorithm, Path, algorithms_for
 from .bandwidth import busbw_factor
-from .given import amount, size_in_bytes, whole
+from .checks import check_int, check_number
 from .load import Totals, count
 from .model import Schedule
 
@@ -37,18 +37,16 @@ class Link:
     gamma_s_per_byte: float = 0.0
 
     def __post_init__(self) -> None:
-        hint = "give seconds from 0, or Link.of(latency_us=5, gb_per_s=10)"
-        amount(self.alpha_s, "no link takes {} s a message", hint)
-        amount(self.beta_s_per_byte, "no link takes {} s a byte", hint)
-        amount(self.gamma_s_per_byte, "no rank takes {} s to reduce a byte", hint)
+        check_number("alpha_s", self.alpha_s)
+        check_number("beta_s_per_byte", self.beta_s_per_byte)
+        check_number("gamma_s_per_byte", self.gamma_s_per_byte)
 
     @staticmethod
     def of(latency_us: float, gb_per_s: float, reduce_gb_per_s: float = math.inf) -> Link:
         """A link by latency and bandwidth, as people say them."""
-        latency_us = amount(latency_us, "no link has a latency of {} µs", "give microseconds from 0")
-        hint = "give GB/s above 0; math.inf takes no time"
-        speed = amount(gb_per_s, "no link has a bandwidth of {} GB/s", hint, zero=False, endless=True)
-        reducing = amount(reduce_gb_per_s, "no rank reduces {} GB/s", hint, zero=False, endless=True)
+        latency_us = check_number("latency_us", latency_us)
+        speed = check_number("gb_per_s", gb_per_s, above_zero=True, infinite=True)
+        reducing = check_number("reduce_gb_per_s", reduce_gb_per_s, above_zero=True, infinite=True)
         return Link(latency_us / 1e6, 1 / (speed * 1e9), 1 / (reducing * 1e9))
 
 
@@ -89,7 +87,7 @@ def predict(name: str, world_size: int, num_bytes: float, link: Link, **params: 
     >>> print(predict("ring", 4, 2**20, Link.of(latency_us=5, gb_per_s=10)))
     ring, 1 MiB on 4 ranks: 187 µs = 30 µs latency + 157 µs transfer
     """
-    size_in_bytes(num_bytes)
+    check_number("num_bytes", num_bytes)
     algorithm = ALGORITHMS[name]
     path = algorithm.critical(world_size, **params)
     return Price(
@@ -163,7 +161,7 @@ def best_chunks(name: str, world_size: int, num_bytes: float, link: Link, most: 
     >>> best_chunks("chain-broadcast", 8, 2**20, Link.of(5, 10)), best_chunks("chain-broadcast", 8, 64, Link.of(5, 10))
     (8, 1)
     """
-    most = whole(most, 1, "no tensor has {} chunks at most", "most is a whole number from 1")
+    most = check_int("most", most)
     choices = [1 << level for level in range(most.bit_length())]
     return min(choices, key=lambda chunks: predict(name, world_size, num_bytes, link, chunks=chunks).seconds)
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..plain import record
 from .algorithm import ALGORITHMS
+from .checks import check_number
 from .cost import Link, predict
-from .given import amount, size_in_bytes
 
 
 @record
@@ -109,8 +109,8 @@ def _system(samples: Sequence[Sample], gamma: bool) -> tuple[NDArray[np.float64]
     columns = 3 if gamma else 2
     rows = []
     for sample in samples:
-        amount(sample.time_s, "a measured time of {} s", "leave out points without a time", zero=False)
-        size_in_bytes(sample.num_bytes)
+        check_number("time_s", sample.time_s, above_zero=True)
+        check_number("num_bytes", sample.num_bytes)
         path = ALGORITHMS[sample.algorithm].critical(sample.world_size, **sample.params)
         parts = (path.messages, float(path.fraction) * sample.num_bytes, float(path.reduced) * sample.num_bytes)
         rows.append(parts[:columns])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..plain import record
-from .given import whole
+from .checks import check_int
 
 
 @record
@@ -28,10 +28,9 @@ class Layout:
     num_rows: int = 1
 
     def __post_init__(self) -> None:
-        hint = "sizes start at 0 elements and 1 chunk, and are whole numbers"
-        whole(self.num_elements, 0, f"no layout of {{}} elements in {self.num_chunks} chunks", hint)
-        whole(self.num_chunks, 1, f"no layout of {self.num_elements} elements in {{}} chunks", hint)
-        whole(self.num_rows, 1, "no layout of {} rows", hint)
+        check_int("num_elements", self.num_elements, 0)
+        check_int("num_chunks", self.num_chunks)
+        check_int("num_rows", self.num_rows)
 
     def start(self, chunk: int) -> int:
         """The first element of a chunk; for one past the last chunk, the end of the tensor."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .given import bytes_an_element
+from .checks import check_int
 from .model import Schedule, Step
 
 Counts = NDArray[np.int64]
@@ -86,7 +86,7 @@ def count(schedule: Schedule, num_elements: int, itemsize: int = 4) -> Totals:
     ([56, 60, 64, 60], 6, 72)
     """
     counter, starts = Counter(schedule.world_size), schedule.layout(num_elements).bounds()
-    itemsize = bytes_an_element(itemsize)
+    itemsize = check_int("itemsize", itemsize)
     for step in schedule.steps():
         counter.add(step_load(step, starts, itemsize, schedule.world_size))
     return counter.totals()

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import UsageError
 from ..plain import record
 from ..registry import unknown
+from .checks import check_int
 from .collective import Collective, Ranges, collective
-from .given import whole
 from .layout import Layout
 
 # What a sender sends: what it holds by now, its own original contribution, or what it was handed last.
@@ -112,10 +112,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         check_world_size(self.world_size)
-        whole(self.num_chunks, 1, "no schedule has {} chunks", "num_chunks is a whole number from 1")
+        check_int("num_chunks", self.num_chunks)
         self.promise.check_chunks(self.world_size, self.num_chunks)
-        if whole(self.root, 0, "no rank {} to be the root", f"ranks are 0 to {self.world_size - 1}") >= self.world_size:
-            raise UsageError(f"no rank {self.root} to be the root", hint=f"ranks are 0 to {self.world_size - 1}")
+        check_int("root", self.root, 0, below=self.world_size)
 
     @property
     def promise(self) -> Collective:
@@ -128,12 +127,8 @@ class Schedule:
 
     def step(self, index: int) -> Step:
         """Step `index`, counted from 0."""
-        hint = f"steps are 0 to {self.num_steps - 1}"
-        place = whole(index, 0, f"{self.name} has no step {{}}", hint)
-        found = next(itertools.islice(self.build(), place, None), None)
-        if found is None:
-            raise UsageError(f"{self.name} has no step {index}", hint=hint)
-        return found
+        place = check_int("index", index, 0, below=self.num_steps)
+        return next(itertools.islice(self.build(), place, None))
 
     @property
     def num_steps(self) -> int:
@@ -158,7 +153,7 @@ class Schedule:
 
 def check_world_size(world_size: int) -> int:
     """The number of ranks; UsageError for what is none."""
-    return whole(world_size, 1, "no world has {} ranks", "world_size is a whole number from 1")
+    return check_int("world_size", world_size)
 
 
 def from_steps(

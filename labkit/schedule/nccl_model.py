@@ -13,7 +13,7 @@ from __future__ import annotations
 from ..errors import UsageError
 from ..plain import record
 from ..registry import unknown
-from .given import amount, size_in_bytes, whole
+from .checks import check_int, check_number
 
 PROTOCOLS = ("LL", "LL128", "Simple")
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce")
@@ -75,11 +75,11 @@ class NcclMachine:
         ):
             if value not in known:
                 raise unknown(kind, value, known)
-        whole(self.num_ranks, 1, "no world has {} ranks", "num_ranks is a whole number from 1")
-        whole(self.num_nodes, 1, "no world has {} nodes", "num_nodes is a whole number from 1")
-        whole(self.num_channels, 1, "NCCL has no {} channels", "num_channels is a whole number from 1")
-        amount(self.channel_gb_per_s, "no channel has {} GB/s", "channel_gb_per_s is a number above 0", zero=False)
-        amount(self.net_latency_us, "no network has a latency of {} µs", "net_latency_us is a number from 0")
+        check_int("num_ranks", self.num_ranks)
+        check_int("num_nodes", self.num_nodes)
+        check_int("num_channels", self.num_channels)
+        check_number("channel_gb_per_s", self.channel_gb_per_s, above_zero=True)
+        check_number("net_latency_us", self.net_latency_us)
         if self.num_ranks % self.num_nodes:
             raise UsageError(f"{self.num_ranks} ranks do not fill {self.num_nodes} nodes", hint="every node has as many ranks")
 
@@ -114,7 +114,7 @@ def time_s(machine: NcclMachine, collective: str, algorithm: str, protocol: str,
         algbw_gb_per_s(machine, collective, algorithm, protocol),
         latency_us(machine, collective, algorithm, protocol),
     )
-    level = (int(size_in_bytes(num_bytes)) >> 6).bit_length() - 1
+    level = (int(check_number("num_bytes", num_bytes)) >> 6).bit_length() - 1
     if algorithm == "tree" and 0 <= level < len(TREE_CORRECTION[0]):
         bandwidth *= TREE_CORRECTION[place][level]
     plateau = algorithm == "ring" and protocol == "Simple" and machine.num_nodes > 1 and collective == "all_reduce"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import UsageError, WireError
-from ..plain import dumps, loads, misfit, record, tidy
+from ..plain import dumps, loads, record, tidy
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ def _write(target: Path, text: str) -> None:
 
 def load_record(path: str | Path) -> Any:
     """The record in a file that `save_record` wrote; its `source` says where it comes from, and so does its text."""
-    from .flaws import flaw  # and with it the kinds of records that a file may hold
+    from .validation import validation_error  # and with it the kinds of records that a file may hold
 
     file = _named(path)
     try:
@@ -120,12 +120,12 @@ def load_record(path: str | Path) -> Any:
     except ValueError:  # no text, or a name with a NUL
         raise WireError(f"{path} is no recording", hint="give a file that save_record wrote") from None
     try:
-        found = loads(text)
+        found = loads(text, strict=True)
     except (WireError, TypeError) as error:
         raise WireError(f"{path}: {getattr(error, 'what', error)}", hint="the recording is damaged") from None
     if not isinstance(getattr(found, "source", None), Source):
         raise WireError(f"{path} is no recording", hint="give a file that save_record wrote")
-    wrong = misfit(found) or flaw(found)
+    wrong = validation_error(found)
     if wrong:
         raise WireError(f"{path}: a damaged {type(found).__name__}: {wrong}", hint="make it again, or take another copy")
     return found

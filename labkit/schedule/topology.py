@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..plain import record
+from .checks import check_int
 from .cost import Link, Price
-from .given import bytes_an_element, whole
 from .model import Schedule, Step
 
 
@@ -27,11 +27,11 @@ class Topology:
     shared: bool = True
 
     def __post_init__(self) -> None:
-        whole(self.num_hosts, 1, "no topology has {} hosts", "num_hosts is a whole number from 1")
-        whole(self.ranks_per_host, 1, "no host has {} ranks", "ranks_per_host is a whole number from 1")
+        check_int("num_hosts", self.num_hosts)
+        check_int("ranks_per_host", self.ranks_per_host)
         for name, link in (("inside", self.inside), ("across", self.across)):
             if not isinstance(link, Link):
-                raise UsageError(f"{name}={link!r} is no link", hint="for example Link.of(latency_us=5, gb_per_s=10)")
+                raise UsageError(f"{name} can't be {link!r}", hint="give a Link, for example Link.of(latency_us=5, gb_per_s=10)")
 
     @property
     def world_size(self) -> int:
@@ -63,7 +63,7 @@ def price_on(schedule: Schedule, num_elements: int, topology: Topology, itemsize
             f"a schedule for {schedule.world_size} ranks on hosts for {topology.world_size}",
             hint="make the schedule for num_hosts * ranks_per_host ranks",
         )
-    starts, itemsize = schedule.layout(num_elements).bounds(), bytes_an_element(itemsize)
+    starts, itemsize = schedule.layout(num_elements).bounds(), check_int("itemsize", itemsize)
     clocks = np.zeros((schedule.world_size, 3))  # of each rank: latency, transfer and reducing, until now
     for step in schedule.steps():
         clocks = _after(clocks, step, (starts[step.chunk_hi] - starts[step.chunk_lo]) * itemsize, topology)
@@ -121,7 +121,7 @@ def traffic(schedule: Schedule, num_elements: int, itemsize: int = 4) -> NDArray
     total = np.zeros(size * size, dtype=np.int64)
     for step in schedule.steps():
         np.add.at(total, step.src.astype(np.int64) * size + step.dst, starts[step.chunk_hi] - starts[step.chunk_lo])
-    return total.reshape(size, size) * bytes_an_element(itemsize)
+    return total.reshape(size, size) * check_int("itemsize", itemsize)
 
 
 def host_traffic(schedule: Schedule, num_elements: int, topology: Topology, itemsize: int = 4) -> NDArray[np.int64]:

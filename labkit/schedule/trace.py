@@ -79,9 +79,9 @@ def trace(schedule: Schedule, num_elements: int, itemsize: int = 4) -> Trace:
     ((0, 1), (32, 32, 32), 4)
     """
     if schedule.world_size > LARGEST:
-        raise UsageError(f"no frames for {schedule.world_size} ranks", hint=f"at most {LARGEST} can be drawn")
+        raise UsageError(f"a schedule of {schedule.world_size} ranks is too large to draw", hint=f"draw at most {LARGEST} ranks")
     if itemsize not in (1, 2, 4, 8):
-        raise UsageError(f"no element has {itemsize} bytes", hint="itemsize is 1, 2, 4 or 8")
+        raise UsageError(f"itemsize can't be {itemsize}", hint="give 1, 2, 4 or 8")
     origins = Origins(schedule)
     start = tuple(_change(origins, rank, chunk) for rank in range(schedule.world_size) for chunk in _held(schedule, rank))
     frames: list[StepFrame] = []

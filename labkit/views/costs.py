@@ -8,10 +8,10 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..errors import UsageError, shown
+from ..errors import UsageError
 from ..plain import record
 from ..schedule import ALGORITHMS, Link, crossover, predict
-from ..schedule.given import amount
+from ..schedule.checks import check_number
 from ..schedule.model import check_world_size
 from ..schedule.sweeps import crossing_of
 from ..units import format_bytes, format_seconds
@@ -132,21 +132,19 @@ def _checked(span: Any) -> tuple[float, float]:
     what, hint = f"no sizes from {span!r}", "give the smallest and the largest size in bytes, above 0"
     if not isinstance(span, Sequence) or isinstance(span, str) or len(span) != 2:
         raise UsageError(what, hint=hint)
-    low, high = (amount(size, "no sizes from or to {} bytes", hint, zero=False) for size in span)
+    low, high = (check_number("a size in bytes", size, above_zero=True) for size in span)
     if low > high:
         raise UsageError(f"no sizes from {low:g} to {high:g} bytes", hint="sizes are above 0, the smaller one first")
     return low, high
 
 
 def _point(name: str, size: float, runs: float | Sequence[float]) -> CostPoint:
-    hint = "give seconds above 0 for sizes above 0"
-    amount(size, f"{name} has no time at {{}} bytes", hint, zero=False)
-    missing = f"{name} has no time at {size:g} bytes"
+    check_number(f"the size of {name}", size, above_zero=True)
     given = [runs] if isinstance(runs, (str, bytes)) or not isinstance(runs, Iterable) else list(runs)
     if not given:
-        raise UsageError(missing, hint=hint)
+        raise UsageError(f"{name} has no time at {size:g} bytes", hint="give seconds above 0")
     for each in given:
-        amount(each, f"{missing}: {shown(each)}", hint, zero=False)
+        check_number(f"the time of {name} at {size:g} bytes", each, above_zero=True)
     times = [float(each) for each in given]
     return CostPoint(name, float(size), statistics.median(times), min(times), max(times), len(times))
 

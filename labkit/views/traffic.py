@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import UsageError, shown
 from ..plain import record
 from ..schedule import Schedule, traffic
-from ..schedule.given import bytes_an_element
+from ..schedule.checks import check_int
 from ..units import format_bytes
 from . import _html as h
 from ._base import add
@@ -62,7 +62,7 @@ def traffic_matrix(
     [(8, 0, 1), (4, 1, 0)]
     """
     if isinstance(source, Schedule):
-        itemsize = bytes_an_element(itemsize)
+        itemsize = check_int("itemsize", itemsize)
         if num_elements is None:
             raise UsageError(f"how large is the tensor of {source.name}?", hint="give num_elements")
         num_bytes = _rows(traffic(source, num_elements, itemsize))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from labkit.errors import WireError
-from labkit.plain import dumps, from_plain, misfit
+from labkit.plain import dumps, from_plain
 from labkit.schedule import ALGORITHMS, Link, count
 from labkit.schedule.nccl_log import RECORDINGS, NcclLink, NcclLog, recorded
 from labkit.schedule.recording import Source, load_record, marked, save_record
@@ -127,21 +127,20 @@ def test_what_is_not_damaged_is_read_and_soon(name: str, tmp_path: Path) -> None
     found = load_record(path)
     assert time.thread_time() - started_s < 0.05
     assert found == from_plain(BASES[name]) or name == "run"  # which has a nan
-    assert misfit(found) == ""
 
 
 @pytest.mark.parametrize(
     ("name", "change", "says"),
     [
-        ("stuck", {"diagnosis": "x"}, "a damaged ScheduleRun: diagnosis is 'x' and not Diagnosis"),
-        ("comparison", {"world_size": None}, "a damaged Comparison: world_size is None and not int"),
-        ("crossing", {"comparisons": [None]}, r"comparisons\[0\] is None and not Comparison"),
-        ("comparison", {"num_bytes": True}, "num_bytes is True and not int"),
-        ("comparison", {"num_bytes": 10**30}, "num_bytes is 1000000000000000000000000000000 and not int"),
-        ("comparison", {"dtype": "\ud800"}, r"dtype is '\\ud800' and not str"),
+        ("stuck", {"diagnosis": "x"}, "a damaged ScheduleRun: expected object \\| null, got str at diagnosis"),
+        ("comparison", {"world_size": None}, "a damaged Comparison: expected int, got null at world_size"),
+        ("crossing", {"comparisons": [None]}, r"expected object, got null at comparisons\[0\]"),
+        ("comparison", {"num_bytes": True}, "expected int, got bool at num_bytes"),
+        ("comparison", {"num_bytes": 10**30}, "a number in it does not fit in 64 bits"),
+        ("comparison", {"dtype": "\ud800"}, r"a text in it can't be printed"),
         ("comparison", {"timings": []}, "it has no timings"),
         ("crossing", {"one": "rign"}, "there is no algorithm 'rign'"),
-        ("run", {"declared": [[1, 2, 3]]}, r"declared\[0\] is \(1, 2, 3\) and not tuple"),
+        ("run", {"declared": [[1, 2, 3]]}, r"expected array of length 4, got 3 at declared\[0\]"),
         ("two-hosts", {"world_size": 2}, "it names a rank that a world of 2 has not"),
     ],
 )

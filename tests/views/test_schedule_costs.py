@@ -121,13 +121,15 @@ def test_points_alone_need_no_link() -> None:
     ("given", "says"),
     [
         ({}, "nothing to draw"), ({"link": LINK}, "nothing to draw"), ({"measured": {"ring": {1024: []}}}, "no time"),
-        ({"measured": {"ring": {1024: [0.0]}}}, "no time"), ({"measured": {"ring": {0: [1.0]}}}, "no time"),
-        ({"measured": {"ring": {1024: [1.0, math.nan]}}}, "no time at 1024 bytes: nan"),
-        ({"measured": {"ring": {1024: math.inf}}}, "no time at 1024 bytes: inf"),
-        ({"measured": {"{ring}": {1024: "1 ms"}}}, "no time at 1024 bytes: '1 ms'"),
-        ({"measured": {"ring": {math.nan: 1.0}}}, "no time at nan bytes"), ({"link": LINK, "span": 5}, "no sizes from 5"),
-        ({"link": LINK, "algorithms": ["ring"], "span": (1, math.inf)}, "no sizes from or to inf bytes"),
-        ({"link": LINK, "algorithms": ["ring"], "span": (0, 4)}, "no sizes"), ({"link": LINK, "algorithms": ["rign"]}, "ring"),
+        ({"measured": {"ring": {1024: [0.0]}}}, "can't be 0.0"), ({"measured": {"ring": {0: [1.0]}}}, "can't be 0"),
+        ({"measured": {"ring": {1024: [1.0, math.nan]}}}, "the time of ring at 1024 bytes can't be nan"),
+        ({"measured": {"ring": {1024: math.inf}}}, "1024 bytes can't be inf"),
+        ({"measured": {"{ring}": {1024: "1 ms"}}}, "{ring} at 1024 bytes can't be '1 ms'"),
+        ({"measured": {"ring": {math.nan: 1.0}}}, "the size of ring can't be nan"),
+        ({"link": LINK, "span": 5}, "no sizes from 5"),
+        ({"link": LINK, "algorithms": ["ring"], "span": (1, math.inf)}, "a size in bytes can't be inf"),
+        ({"link": LINK, "algorithms": ["ring"], "span": (0, 4)}, "a size in bytes can't be 0; give a number above 0"),
+        ({"link": LINK, "algorithms": ["rign"]}, "ring"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_drawn_is_said(given: dict[str, object], says: str) -> None:

@@ -1,6 +1,6 @@
-"""What is wrong with a record that was read from a file although its fields have the right types: in words, or "".
+"""What is wrong with a record that was read from a file although its fields have the right types.
 
-A record that is made here can't be like this; one from a file that was cut or changed can, and would fail when it is drawn.
+No function of labkit makes such a record, but a file that was cut or changed can hold one, and drawing it would fail.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MOST = 1e18  # of any amount
 _RANKS = 1 << 20  # and of ranks
 
 
-def flaw(found: Any) -> str:
-    """The first flaw of a record or of a record in it, and whether it can be told at all."""
+def validation_error(found: Any) -> str:
+    """The first thing that is wrong with a record or with a record in it, in words; "" if nothing is."""
     for each in _records(found):
         wrong = _amounts(each) or next((said for kind, check in _CHECKS if isinstance(each, kind) and (said := check(each))), "")
         if wrong:
@@ -32,7 +32,7 @@ def flaw(found: Any) -> str:
     try:
         str(found)
     except (LabkitError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, StopIteration) as error:
-        return f"it can't be told: {getattr(error, 'what', '') or type(error).__name__}"
+        return f"it has no text: {getattr(error, 'what', '') or type(error).__name__}"
     return ""
 
 
@@ -48,7 +48,7 @@ def _records(value: Any) -> Iterator[Any]:
 
 
 def _amounts(found: Any) -> str:
-    """No number is endless or nan, but how far a wrong result is off may be; a world has ranks."""
+    """No number is infinite or NaN (except for `worst`, the error of a wrong result), and no world is empty."""
     for field in dataclasses.fields(found):
         value = getattr(found, field.name)
         numbers = value if isinstance(value, tuple) else (value,)
