@@ -47,21 +47,24 @@ def prediction_of(name: str) -> str:
 def function(answer: Any, count: int) -> None:
     """NotYet where a check tries out a function of `count` values and was given something else: what it returned, say."""
     if not callable(answer):
-        raise NotYet(f"this check tries out your function, and was given {cut(repr(answer))}", hint=_ITSELF)
+        raise NotYet(f"this check needs your function, but got {cut(repr(answer))}", hint=_ITSELF)
     try:
         inspect.signature(answer).bind(*range(count))
     except TypeError:
         values = "one value" if count == 1 else f"{count} values"
-        raise NotYet(f"your function is given {values}, and can't take them", hint="keep the first line as it was") from None
+        raise NotYet(
+            f"the check calls your function with {values}, but it does not accept them",
+            hint="keep the function's first line unchanged",
+        ) from None
     except ValueError:
         pass  # a built-in without a signature: it is called, and says so itself
 
 
 TWO_RANKS = (
-    "with two ranks there is nothing to get wrong here. To see it on four: world.stop(), %env LABKIT_RANKS=4, "
-    "world = labkit.start(), then this section once more."
+    "with two ranks this mistake has no effect. To see it with four: world.stop(), %env LABKIT_RANKS=4, "
+    "world = labkit.start(), then run this section again."
 )
-_ITSELF = "pass the function itself, without ( )"
+_ITSELF = "pass the function itself, without ()"
 
 
 def as_number(got: Any) -> Any:
@@ -78,7 +81,7 @@ def as_number(got: Any) -> Any:
 def no_text(where: str, got: Any) -> None:
     """NotYet for a number in quotes, which looks like the right one when it is printed; `where` begins the sentence."""
     if isinstance(got, str):
-        raise NotYet(f"{where} {cut(repr(got))}: that is text, not a number", hint="leave out the quotes, or str(...)")
+        raise NotYet(f"{where} {cut(repr(got))}: this is text, not a number", hint="remove the quotes or str(...)")
 
 
 def heard(got: Any) -> str:
@@ -138,7 +141,7 @@ def hold(
 def rows(table: TensorTable) -> dict[int, tuple[float, ...]]:
     """A variable's values by rank; NotYet if a rank does not have it."""
     if not isinstance(table, TensorTable):
-        raise NotYet(f"this check looks at ranks, not at {type(table).__name__}", hint='pass it world.tensors("...")')
+        raise NotYet(f"this check needs a TensorTable, not {type(table).__name__}", hint='pass it world.tensors("...")')
     if table.missing:
         raise NotYet(f"{table.name} is missing on rank {table.missing[0]}", hint="run the cell above on all ranks")
     return {sample.rank: sample.values for sample in sorted(table.samples, key=lambda sample: sample.rank)}

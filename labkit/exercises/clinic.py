@@ -78,18 +78,18 @@ def answered(case: Case, answer: object, result: object) -> str:
     said = _read(answer)
     verdict = result.diagnosis.verdict if isinstance(result, CellResult) and result.diagnosis else None
     if verdict is None or verdict.code != KINDS[case.kind]:
-        raise NotYet("this is not the case's own run", hint="run the cell above again, on a world that is well")
+        raise NotYet("this result does not belong to the case", hint="run world.recover(), then the case's cell again")
     culprits = verdict.culprits
     if said["rank"] not in culprits:
-        raise NotYet(f"rank {said['rank']} does what most ranks do", hint="look for the one rank that is, or was, somewhere else")
+        raise NotYet(f"rank {said['rank']} does the same as most ranks", hint="look for the rank that differs")
     if said["kind"] != case.kind:
-        raise NotYet(f"it is not {said['kind']!r}", hint="which calls did this rank make, and which did the others make?")
+        raise NotYet(f"the kind is not {said['kind']!r}", hint="compare the calls of this rank with those of the others")
     if said["line"] not in case.lines:
         raise NotYet(
-            f"line {said['line']} is not where it begins",
-            hint="where do the ranks part? That can be before the line they wait in",
+            f"the problem does not start on line {said['line']}",
+            hint="on which line do the ranks separate? It can be before the line where they wait",
         )
-    return f"{join_ranks(culprits)}, line {said['line']}, {case.kind}: the verdict says the same, {verdict.code}."
+    return f"right: {join_ranks(culprits)}, line {said['line']}, {case.kind}. The verdict is {verdict.code}."
 
 
 def _read(answer: object) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def _read(answer: object) -> dict[str, Any]:
     for key in ("rank", "line"):
         no_text(f"your answer says of the {key}", answer.get(key) if isinstance(answer, Mapping) else None)
     if not isinstance(answer, Mapping) or any(not isinstance(answer.get(key), kind) for key, kind in wanted.items()):
-        raise NotYet("this is no answer", hint='it looks like {"rank": 0, "line": 1, "kind": "order"}')
+        raise NotYet("this is not an answer", hint='write it like {"rank": 0, "line": 1, "kind": "order"}')
     if answer["kind"] not in KINDS:
-        raise NotYet(f"there is no kind {answer['kind']!r}", hint=f"the kinds are: {', '.join(KINDS)}")
+        raise NotYet(f"unknown kind {answer['kind']!r}", hint=f"the kinds are: {', '.join(KINDS)}")
     return dict(answer)

@@ -16,11 +16,11 @@ from .guess import Answer, Found
 def doctor(report: Any) -> Found:
     """Nothing is known that will not work."""
     if not hasattr(report, "results"):
-        raise NotYet("this check looks at the doctor's report", hint="pass it `report`, from labkit.doctor()")
+        raise NotYet("this check needs the doctor's report", hint="pass it report, from labkit.doctor()")
     failed = [result for result in report.results if result.status == "fail"]
     if failed:
         raise NotYet(f"{failed[0].title}: {failed[0].detail}", hint=failed[0].next_step or "mend this first")
-    says = f"none of {len(report.results)} lines says FAIL: {report.ranks} ranks can run here."
+    says = f"none of {len(report.results)} lines says FAIL: {report.ranks} ranks can run on this machine."
     return Found(says, Answer(0, "lines"))
 
 
@@ -31,10 +31,10 @@ def processes(status: WorldStatus, pids: Mapping[int, int]) -> Found:
     cards = {card.rank: card.pid for card in status.cards}
     wrong = [rank for rank in cards if told.get(rank) != cards[rank]]
     if wrong:
-        raise NotYet(f"{join_ranks(wrong)} told no pid, or another one than its card", hint="run the cell above on all ranks")
+        raise NotYet(f"{join_ranks(wrong)} gave no pid, or not the pid on the card", hint="run the cell above on all ranks")
     if len(set(told.values())) < len(cards):
-        raise NotYet("two ranks are one process", hint="stop the world and start it again")
-    says = f"{len(cards)} ranks, {len(cards)} processes, and none of them is the notebook's."
+        raise NotYet("two ranks share one process", hint="stop the world and start it again")
+    says = f"{len(cards)} ranks are {len(cards)} processes, and none of them is the notebook's process."
     return Found(says, Answer(len(cards), "processes"))
 
 
@@ -44,7 +44,7 @@ def some(result: CellResult) -> Found:
     asked = [outcome.rank for outcome in _cell(result).outcomes]
     if asked != [0]:
         raise NotYet(f"this cell went to {join_ranks(asked)}", hint="run the cell with %%ranks 0 again, then this one")
-    return Found("1 rank ran it, rank 0; nobody else knows the word.", Answer(1, "rank"))
+    return Found("only rank 0 ran the cell, so only rank 0 has the word.", Answer(1, "rank"))
 
 
 @check("00/voices")
@@ -52,17 +52,17 @@ def voices(result: CellResult) -> str:
     """All ranks speak, in two voices."""
     said = {outcome.rank: _said(outcome) for outcome in _cell(result).outcomes}
     if not result.ok:
-        raise NotYet("the cell raised", hint="read the line that is named, and mend it")
+        raise NotYet("the cell raised an exception", hint="run world.last to see rank and line, and correct it")
     mute = [rank for rank in range(result.world_size) if not any(said.get(rank, ()))]
     if mute:
-        raise NotYet(f"{join_ranks(mute)} said nothing", hint="let every rank print something")
+        raise NotYet(f"{join_ranks(mute)} printed nothing", hint="let every rank print something")
     if len(set(said.values())) != 2:
         many = len(set(said.values()))
-        what = "all ranks say the same" if many == 1 else f"you read {many} blocks"
-        raise NotYet(what, hint="print something that depends on rank % 2, and on nothing else")
+        what = "all ranks print the same" if many == 1 else f"the output has {many} blocks"
+        raise NotYet(what, hint="print something that depends only on rank % 2")
     if any(said[rank] != said[rank % 2] for rank in said):
-        raise NotYet("the even ranks do not say one thing, and the odd ones another", hint="rank % 2 is 0 on even ranks")
-    return f"{result.world_size} ranks spoke, and you read two blocks."
+        raise NotYet("the blocks do not separate even ranks from odd ranks", hint="rank % 2 is 0 on even ranks")
+    return f"{result.world_size} ranks printed, and the output has two blocks."
 
 
 def _said(outcome: Any) -> tuple[str, str]:
@@ -80,7 +80,7 @@ def raises(result: CellResult) -> Found:
     if len(raised) != 1:
         raise NotYet(f"{join_ranks(list(raised)) if raised else 'no rank'} raised", hint='run world.run_cell("1 / rank") again')
     ((rank, error),) = raised.items()
-    says = f"rank {rank} raised {error.type} ({error.site}), and {result.world_size - 1} ranks have their answer."
+    says = f"rank {rank} raised {error.type} ({error.site}), and {result.world_size - 1} ranks returned a result."
     return Found(says, Answer(1, "rank"))
 
 
@@ -92,7 +92,7 @@ def push(scores: Mapping[int, Any]) -> str:
     wrong = [rank for rank, score in scores.items() if float(score) != rank**2]
     if wrong:
         raise NotYet(f"rank {wrong[0]} has {scores[wrong[0]]}", hint="world.push(rank, score=...) for each rank, with its square")
-    return f"{', '.join(str(int(scores[rank])) for rank in sorted(scores))}: a number for each rank."
+    return f"{', '.join(str(int(scores[rank])) for rank in sorted(scores))}: one number per rank."
 
 
 @check("00/tensors")
@@ -116,7 +116,7 @@ def deadline(result: CellResult, status: WorldStatus) -> Found:
     if busy or status.note:
         verb = "is" if len(busy) == 1 else "are"
         raise NotYet(f"{join_ranks(busy)} {verb} not free yet" if busy else status.note, hint="world.recover() frees the ranks")
-    says = f"you had the notebook back after {format_seconds(result.elapsed_s)}, and {join_ranks(late)} is free again."
+    says = f"the notebook was free after {format_seconds(result.elapsed_s)}, and {join_ranks(late)} is free again."
     return Found(says, Answer(result.elapsed_s, "s", noise=1.2))
 
 
@@ -127,7 +127,7 @@ NEEDED = ("ranks", "backend", "seed")
 def note(record: Any, kept: Any, status: WorldStatus) -> str:
     """With the record of versions and launch, the note says all that a repetition needs."""
     if not getattr(record, "packages", None):
-        raise NotYet("the record names no versions", hint="record = experiment_record()")
+        raise NotYet("the record has no versions", hint="record = experiment_record()")
     if not isinstance(kept, Mapping):
         raise NotYet(f"your note is a {type(kept).__name__}", hint='write a dict, such as {"ranks": ..., ...}')
     missing = [name for name in NEEDED if name not in kept]
@@ -138,8 +138,8 @@ def note(record: Any, kept: Any, status: WorldStatus) -> str:
         if name != "backend":
             no_text(f"your note says of {name}", kept[name])
         if kept[name] != truth[name]:
-            raise NotYet(f"{name} was not {kept[name]!r}", hint="look at world.status(), and at the number you pushed")
-    return f"{len(record.packages)} versions, the launch command, and your {len(NEEDED)} entries: enough to run it again."
+            raise NotYet(f"{name} was not {kept[name]!r}", hint="look at world.status() and at the seed you pushed")
+    return f"{len(record.packages)} versions, the launch command and your {len(NEEDED)} entries: enough to repeat the run."
 
 
 @check("00/again")
@@ -148,15 +148,15 @@ def again(first: TensorTable, second: TensorTable, before: WorldStatus, after: W
     rows(first), rows(second)
     same = {card.pid for card in before.cards} & {card.pid for card in after.cards}
     if same:
-        raise NotYet("these are still the old processes", hint="world.stop(), then world = labkit.start()")
+        raise NotYet("these are the old processes", hint="world.stop(), then world = labkit.start()")
     ours = {sample.rank: sample.digest for sample in first.samples}
     theirs = {sample.rank: sample.digest for sample in second.samples}
     if ours != theirs:
         raise NotYet("the numbers differ", hint="push the same seed, and run the cell that draws again")
-    return Found(f"{len(theirs)} new processes drew the same numbers, bit by bit.", Answer(len(theirs), "ranks"))
+    return Found(f"{len(theirs)} new processes drew exactly the same numbers.", Answer(len(theirs), "ranks"))
 
 
 def _cell(result: Any) -> CellResult:
     if not isinstance(result, CellResult):
-        raise NotYet(f"this check looks at a rank cell, not at {type(result).__name__}", hint="pass it world.last")
+        raise NotYet(f"this check needs the result of a rank cell, not {type(result).__name__}", hint="pass it world.last")
     return result

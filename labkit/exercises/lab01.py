@@ -38,7 +38,7 @@ def the_sum(table: TensorTable) -> Found:
             raise NotYet(
                 f"rank {rank} holds {wrong:g}: {explain(wrong, len(found))}", hint="run the cell above again, on all ranks"
             )
-    return Found(f"{expected} on every rank, and {explain(expected, len(found))}.", Answer(expected))
+    return Found(f"{expected} on every rank: {explain(expected, len(found))}.", Answer(expected))
 
 
 @check("01/ops")
@@ -50,7 +50,7 @@ def four_operations(table: TensorTable) -> Found:
     for rank, values in found.items():
         if len(values) != 4 or not all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(values, expected, strict=True)):
             raise NotYet(
-                f"rank {rank} holds {plain(values)}", hint="one element for each of AVG, MAX, MIN and PRODUCT, in this order"
+                f"rank {rank} holds {plain(values)}", hint="give one element each for AVG, MAX, MIN and PRODUCT, in this order"
             )
     says = f"AVG, MAX, MIN, PRODUCT are {', '.join(map(str, plain(expected)))} on every rank."
     return Found(says, Answer(expected[0]))
@@ -69,7 +69,7 @@ def blame(answer: Callable[[int, Sequence[int]], Sequence[int]]) -> str:
             where = f"for {total} with the primes {list(primes)} you say"
             got = _list(answer(total, list(primes)), where)
             if got != list(truth):
-                raise NotYet(f"{where} {heard(got)}", hint=f"there, {explain(total, world_size)}")
+                raise NotYet(f"{where} {heard(got)}", hint=f"in this sum, {explain(total, world_size)}")
             tried += 1
     return f"right for all {tried} sums."
 
@@ -97,7 +97,7 @@ def groups(table: TensorTable) -> Found:
         expected = tuple(int(other in members) for other in range(size))
         if any(counts(value, size) != expected for value in values):
             raise NotYet(f"rank {rank} holds {plain(values)[:4]}", hint=f"its group is {join_ranks(list(members))}")
-    says = f"{join_ranks(list(range(half)))} never met {join_ranks(list(range(half, size)))}."
+    says = f"{join_ranks(list(range(half)))} and {join_ranks(list(range(half, size)))} have separate sums."
     return Found(says, Answer(sum(PRIMES[:half])))
 
 
@@ -117,14 +117,14 @@ def suspicious(table: TensorTable) -> Found:
     found = rows(table)
     size = len(found)
     if not table.identical:
-        raise NotYet("the ranks differ", hint="call the copied ring as it is: ring(x, first=rank - 1)")
+        raise NotYet("the ranks differ", hint="call the copied ring unchanged: ring(x, first=rank - 1)")
     right = _is_total(found, size)
     should_be = Answer(totals(size)[0])
     if size == 2 and right:
         return Found(f"identical and right: {TWO_RANKS}", should_be)
     if right:
-        raise NotYet("this is the sum already", hint="call the copied ring as it is: ring(x, first=rank - 1)")
-    return Found(f"identical on all {size} ranks, and not the sum, which would begin with {should_be.value}.", should_be)
+        raise NotYet("this is already the sum", hint="call the copied ring unchanged: ring(x, first=rank - 1)")
+    return Found(f"identical on all {size} ranks, but not the sum: the sum begins with {should_be.value}.", should_be)
 
 
 @check("01/correct")
@@ -148,7 +148,7 @@ def correct(answer: Callable[[Sequence[Sequence[float]], Sequence[Sequence[float
                 f"for {name} you say {heard(got) if got is None else bool(got)}",
                 hint="compare every rank's output with the sum of all inputs",
             )
-    return f"it tells right from wrong in all {len(cases)} cases."
+    return f"right in all {len(cases)} cases."
 
 
 @check("01/ring")
@@ -156,7 +156,7 @@ def ring(table: TensorTable) -> str:
     """The mended ring gives the sum on every rank."""
     found = rows(table)
     if not _is_total(found, len(found)):
-        more = "still identical, still wrong" if table.identical else "now the ranks differ"
+        more = "the ranks are identical but still wrong" if table.identical else "now the ranks differ"
         raise NotYet(
             f"{more}: rank 0 holds {plain(found[0])}", hint="which chunk is complete on rank r when the first half ends?"
         )
@@ -174,10 +174,10 @@ def drift(alone: TensorTable, together: TensorTable) -> Found:
     rows(alone), rows(together)
     num_digests = len({sample.digest for sample in alone.samples})
     if num_digests != len(alone.samples):
-        raise NotYet("without sync some replicas are equal", hint="give every rank batches of its own")
+        raise NotYet("without sync some replicas are equal", hint="give every rank its own batches")
     if not together.identical:
         raise NotYet("with sync the replicas differ", hint="average the gradient on all ranks before the step")
-    says = f"alone: {num_digests} different replicas; together: one, bit by bit."
+    says = f"without sync: {num_digests} different replicas; with sync: all identical, bit by bit."
     return Found(says, Answer(num_digests, "models"))
 
 
@@ -187,10 +187,10 @@ def script(values: Mapping[Any, Sequence[float]], table: TensorTable) -> Found:
     found = rows(table)
     theirs = {int(rank): tuple(row) for rank, row in values.items()}
     if set(theirs) != set(found):
-        raise NotYet(f"the script gave numbers of {join_ranks(list(theirs))}", hint="look at its output: run.output")
+        raise NotYet(f"the script printed numbers of {join_ranks(list(theirs))}", hint="look at its output: run.output")
     differ = [rank for rank, row in found.items() if theirs[rank] != row]
     if differ:
-        raise NotYet(f"other numbers on {join_ranks(differ)}", hint="run the notebook's cell again, then the script")
+        raise NotYet(f"the numbers differ on {join_ranks(differ)}", hint="run the notebook's cell again, then the script")
     return Found(f"the same numbers on all {len(found)} ranks.", Answer(len(found), "ranks"))
 
 

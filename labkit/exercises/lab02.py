@@ -26,7 +26,7 @@ def naive(totals: Any) -> Found:
     size = len(sent)
     if totals.num_steps != 2 * (size - 1) or sent[0] != (size - 1) * min(sent):
         raise NotYet("these are not the counts of the naive schedule", hint='make it with ALGORITHMS["naive"].schedule(4)')
-    says = f"{totals.num_steps} steps, one after the other; rank 0 sends {sent[0]} bytes, each other {sent[1]}."
+    says = f"{totals.num_steps} steps, one after the other; rank 0 sends {sent[0]} bytes, every other rank {sent[1]}."
     return Found(says, Answer(sent[0], "bytes"))
 
 
@@ -34,7 +34,10 @@ def naive(totals: Any) -> Found:
 def root_bytes(answer: Callable[[int, int], float]) -> str:
     """What rank 0 sends in the naive schedule."""
     return _formula(
-        answer, "naive", lambda totals: int(totals.by_rank.sent_bytes[0]), "at the end, to whom does rank 0 send it all?"
+        answer,
+        "naive",
+        lambda totals: int(totals.by_rank.sent_bytes[0]),
+        "in the second half, rank 0 sends the whole tensor to how many ranks?",
     )
 
 
@@ -45,7 +48,8 @@ def tree(totals: Any) -> Found:
     size = len(_counts(totals, "tree").by_rank.sent_bytes)
     if totals.num_steps != 2 * (size - 1).bit_length():
         raise NotYet(
-            f"{totals.num_steps} steps on {size} ranks are no tree's", hint='make it with ALGORITHMS["binomial-tree"].schedule(8)'
+            f"a tree does not take {totals.num_steps} steps on {size} ranks",
+            hint='make it with ALGORITHMS["binomial-tree"].schedule(8)',
         )
     says = f"{totals.num_steps} steps on {size} ranks; the naive way has {2 * (size - 1)}."
     return Found(says, Answer(totals.num_steps, "steps"))
@@ -59,9 +63,9 @@ def tree_steps(answer: Callable[[int], float]) -> str:
     cases: list[Case] = [
         (f"on {ranks} rank{'s' if ranks > 1 else ''}", (ranks,), steps(ranks)) for ranks in (1, *range(2, 18), 64, 1000)
     ]
-    hint = "each step halves who is left, rounded up"
+    hint = "each step halves the number of ranks that still send, rounded up"
     if right(answer, cases, times=2):
-        hint = "that is the way to rank 0: what of the way back?"
+        hint = "this counts the steps to rank 0; add the steps back"
     tried = hold(answer, cases, hint, said="{:.10g}".format, truth="the schedule has")
     return f"right for {tried} worlds: 1,000 ranks need {steps(1000)} steps."
 
@@ -76,7 +80,7 @@ def ring(totals: Any) -> Found:
         raise NotYet(
             "these are not the counts of a ring of 1024 floats", hint='ALGORITHMS["ring"].schedule(4), and count(ring, 1024)'
         )
-    return Found(f"{totals.num_steps} steps, and every rank sends {sent[0]} bytes: no root.", Answer(sent[0], "bytes"))
+    return Found(f"{totals.num_steps} steps, and every rank sends {sent[0]} bytes: there is no root.", Answer(sent[0], "bytes"))
 
 
 @check("02/ring-bytes")
@@ -87,7 +91,7 @@ def ring_bytes(answer: Callable[[int, int], float]) -> str:
     for ranks, elements in ((3, 10), (7, 9)):
         sent = count(ALGORITHMS["ring"].schedule(ranks), elements).by_rank.sent_bytes.tolist()
         uneven.append((f"for {4 * elements} bytes on {ranks} ranks", (ranks, 4 * elements), sum(sent) / ranks))
-    hold(answer, uneven, "n/p as it is: no // here, and nothing rounded", said="{:.6g}".format, truth="on average it is")
+    hold(answer, uneven, "use n/p without rounding: / instead of //", said="{:.6g}".format, truth="on average it is")
     return says
 
 
@@ -101,11 +105,11 @@ def chunks(answer: Callable[[int, int], Sequence[int]]) -> str:
         got = _sizes(answer(elements, ranks), f"for {elements} elements on {ranks} ranks you give")
         here = f"{elements} elements on {ranks} ranks: {got}"
         if len(got) != ranks or sum(got) != elements:
-            raise NotYet(here, hint=f"{ranks} sizes, together {elements}: nothing is lost, nothing is padded")
+            raise NotYet(here, hint=f"give {ranks} sizes that add up to {elements}, without padding")
         if max(got) - min(got) > 1:
-            raise NotYet(here, hint="the largest chunk decides how long a step takes: no two may differ by more than one")
+            raise NotYet(here, hint="the largest chunk sets the time of a step: sizes may differ by at most one")
         if got != Layout(elements, ranks).sizes().tolist():
-            raise NotYet(here, hint="all ranks must agree on where a chunk begins: here the longer ones come first")
+            raise NotYet(here, hint="all ranks must agree where a chunk begins: put the longer chunks first")
     return f"right in {len(cases)} cases, also with fewer elements than ranks."
 
 
@@ -128,7 +132,7 @@ def uneven(run: Any) -> str:
     """The ring on live ranks with a size that does not divide."""
     whole_run(run)
     if run.num_elements % run.world_size == 0:
-        raise NotYet(f"{run.num_elements} elements divide by {run.world_size}", hint="take one element more")
+        raise NotYet(f"{run.num_elements} elements divide evenly by {run.world_size}", hint="take one more element")
     sent = sorted({each.sent_bytes for each in run.ranks})
     return f"{run.num_elements} elements on {run.world_size} ranks, exact; a rank sends {' or '.join(map(str, sent))} bytes."
 
@@ -142,10 +146,10 @@ def unchunked(without: ScheduleRun, chunked: ScheduleRun) -> Found:
         if run.name != name:
             raise NotYet(f"this is a run of {run.name}", hint=f"pass it a run of {name} in this place")
     if without.num_bytes != chunked.num_bytes:
-        raise NotYet("the two runs are of two sizes", hint="run both cells again")
+        raise NotYet("the two runs have different sizes", hint="run both cells again")
     most, few = (sum(each.sent_bytes for each in run.ranks) for run in (without, chunked))
-    times = f"{most / few:.3g} times as much on {without.world_size} ranks"
-    says = f"both right; {format_bytes(most)} travelled against {format_bytes(few)}: {times}."
+    times = f"{most / few:.3g} times more on {without.world_size} ranks"
+    says = f"both are right; {format_bytes(most)} were sent against {format_bytes(few)}: {times}."
     return Found(says, Answer(most / few, "times as many"))
 
 
@@ -160,7 +164,7 @@ def by_hand(mine: TensorTable, library: TensorTable) -> str:
     size = len(theirs)
     if list(theirs[0]) != [place * size * (size + 1) / 2 for place in range(len(theirs[0]))]:
         raise NotYet("this is not the sum", hint="run the cell above again, on all ranks")
-    return f"bit by bit what the library gives, on all {size} ranks, {len(theirs[0])} elements."
+    return f"the same as the library's result, bit by bit: {size} ranks, {len(theirs[0])} elements."
 
 
 @check("02/live")
@@ -173,16 +177,16 @@ def live(runs: Sequence[ScheduleRun], comparison: Any) -> Found:
     if missing:
         raise NotYet(f"{sorted(missing)[0]} did not run", hint="run naive, binomial-tree and ring")
     if not isinstance(comparison, Comparison) or not names <= {timing.name for timing in comparison.timings}:
-        raise NotYet("this is no comparison of the three", hint='world.compare(["naive", "binomial-tree", "ring"])')
+        raise NotYet("this is not a comparison of the three", hint='world.compare(["naive", "binomial-tree", "ring"])')
     first = min((timing for timing in comparison.timings if timing.name in names), key=lambda timing: timing.median_s)
-    says = f"{len(runs)} algorithms, one result, the library's; the quickest here was {first.name}."
+    says = f"{len(runs)} algorithms gave the library's result; the fastest here was {first.name}."
     return Found(says, Answer(first.name, also=("tree",) if first.name == "binomial-tree" else ()))
 
 
 # ---- shared
 def _counts(totals: Any, name: str) -> Totals:
     if not isinstance(totals, Totals):
-        raise NotYet(f"this check looks at counts, not at {type(totals).__name__}", hint=f"pass it count({name}, 1024)")
+        raise NotYet(f"this check needs counts, not {type(totals).__name__}", hint=f"pass it count({name}, 1024)")
     return totals
 
 
@@ -193,4 +197,4 @@ def _formula(answer: Callable[[int, int], Any], name: str, truth: Callable[[Tota
         for ranks, n in tried
     )
     number = hold(answer, cases, hint, said="{:.10g}".format, truth="the schedule counts")
-    return f"as counted in {number} schedules, from 2 to 64 ranks."
+    return f"right for {number} schedules, from 2 to 64 ranks."

@@ -33,7 +33,7 @@ def schedule_of(steps: Sequence[Sequence[Move]], ranks: int, name: str = "my-rin
         made = [[Transfer(int(a), int(b), int(c), int(c) + 1, adds) for a, b, c, adds in moves] for moves in given]
     except (TypeError, ValueError):
         got: Any = steps
-        what = "these are no steps" if isinstance(got, Sequence) else f"these are no steps: {heard(got)}"
+        what = "these are not steps" if isinstance(got, Sequence) else f"these are not steps: {heard(got)}"
         raise NotYet(what, hint="a step is a list of (from rank, to rank, chunk, adds)") from None
     try:
         return from_steps(name, "all_reduce", ranks, ranks, made)
@@ -100,7 +100,7 @@ def my_ring(answer: Callable[[int], Sequence[Sequence[Move]]]) -> str:
                 hint="follow one chunk: stepper(trace(schedule_of(my_ring(4), 4), 1024))",
             )
         _check_sum(made)
-    return f"the sum on {', '.join(map(str, WORLDS))} ranks; neighbours only, 2(p - 1) steps, 2n(p - 1)/p bytes a rank."
+    return f"the sum on {', '.join(map(str, WORLDS))} ranks; neighbours only, 2(p - 1) steps, 2n(p - 1)/p bytes per rank."
 
 
 def _check_neighbours(made: Schedule) -> None:
@@ -113,11 +113,11 @@ def _check_neighbours(made: Schedule) -> None:
             if away not in ways:
                 raise NotYet(
                     f"on {ranks} ranks, step {index}: rank {move.src} sends to rank {move.dst}",
-                    hint="in a ring only to the neighbour",
+                    hint="in a ring, send only to a neighbour",
                 )
             seen.add(away)
     if len(seen) > 1:
-        raise NotYet(f"on {ranks} ranks you send to the right and to the left", hint="one direction: (rank + 1) % ranks")
+        raise NotYet(f"on {ranks} ranks you send to the right and to the left", hint="use one direction: (rank + 1) % ranks")
 
 
 def _check_counts(made: Schedule) -> None:
@@ -125,7 +125,8 @@ def _check_counts(made: Schedule) -> None:
     steps = 2 * (ranks - 1)
     if made.num_steps != steps:
         raise NotYet(
-            f"on {ranks} ranks there are {made.num_steps} steps, not {steps}", hint="each chunk goes round twice, less two"
+            f"on {ranks} ranks there are {made.num_steps} steps, not {steps}",
+            hint="each chunk goes around twice, minus two steps",
         )
     elements = 60 * ranks
     sent = count(made, elements).by_rank.sent_bytes.tolist()
@@ -134,11 +135,13 @@ def _check_counts(made: Schedule) -> None:
         if num_bytes != wanted:
             raise NotYet(
                 f"on {ranks} ranks, rank {rank} sends {num_bytes} of {4 * elements} bytes",
-                hint=f"{wanted} are enough: a chunk a step",
+                hint=f"{wanted} bytes are enough: one chunk per step",
             )
     for index, step in enumerate(made.steps()):
         if sorted(step.src.tolist()) != list(range(ranks)):
-            raise NotYet(f"on {ranks} ranks, step {index}: not every rank sends once", hint="every link is busy in every step")
+            raise NotYet(
+                f"on {ranks} ranks, step {index}: not every rank sends exactly once", hint="every rank sends in every step"
+            )
 
 
 def _check_sum(made: Schedule) -> None:
@@ -147,7 +150,9 @@ def _check_sum(made: Schedule) -> None:
         inputs = [np.arange(elements) * 7**rank + rank for rank in range(ranks)]
         outputs = simulate(made, inputs).outputs
         if not all((output == sum(inputs)).all() for output in outputs):
-            raise NotYet(f"on {ranks} ranks, {elements} elements: not the sum", hint="which chunks are added, which are copied?")
+            raise NotYet(
+                f"on {ranks} ranks, {elements} elements: not the sum", hint="check which chunks are added and which are copied"
+            )
 
 
 @check("02/my-ring-live")
@@ -163,15 +168,15 @@ def copied(run: Any, table: TensorTable) -> str:
     """The copied ring on the live ranks: as declared, identical, and not the sum."""
     found = rows(table)
     if not isinstance(run, ScheduleRun) or run.name != "copied-ring" or not run.ended:
-        raise NotYet("this is no run of the copied ring", hint="run the cell above again")
+        raise NotYet("this is not a run of the copied ring", hint="run the cell above again")
     if not table.identical:
         raise NotYet("the ranks differ", hint="run the two cells above again")
     if run.world_size == 2:
         return f"identical and right: {TWO_RANKS} The cells below look at 4 ranks."
     if run.agrees:
-        raise NotYet("this is the sum already", hint="run copied_ring as it is")
+        raise NotYet("this is already the sum", hint="run copied_ring unchanged")
     return (
-        f"{plain(found[0])} on all {run.world_size} ranks: every message as declared, identical, and not the sum. "
+        f"{plain(found[0])} on all {run.world_size} ranks: every message as planned, identical, but not the sum. "
         f"{_shortened(totals(run.world_size))} would be right."
     )
 
@@ -204,9 +209,9 @@ def first_wrong(answer: Callable[[Trace], Any]) -> str:
         if (got is None) != (truth is None) or (truth is not None and (isinstance(got, bool) or got != truth)):
             raise NotYet(
                 f"for {name} you say {'None (is there a return?)' if got is None else got}",
-                hint="who is in the chunk that a rank copies to another, just before it is sent?",
+                hint="which ranks' inputs are in the chunk just before a rank sends it as a copy?",
             )
-    return f"right in {len(cases)} cases, without looking at a single number."
+    return f"right in {len(cases)} cases, without looking at any number."
 
 
 def _one_wrong(ranks: int, index: int) -> Schedule:
@@ -230,7 +235,7 @@ def mend(answer: Callable[[int, int, int], int], table: TensorTable) -> str:
         problems = check_schedule(ring_with(answer, ranks))
         if problems:
             raise NotYet(
-                f"on {ranks} ranks, {problems[0].sentence}", hint="which chunk is whole on rank r when the first half ends?"
+                f"on {ranks} ranks, {problems[0].sentence}", hint="which chunk is complete on rank r when the first half ends?"
             )
     found = rows(table)
     size = len(found)
@@ -246,13 +251,13 @@ def mend(answer: Callable[[int, int, int], int], table: TensorTable) -> str:
 def whole_run(run: Any) -> None:
     """NotYet for a run that did not end, gave other numbers, or did not send what its schedule says."""
     if not isinstance(run, ScheduleRun):
-        raise NotYet(f"this check looks at a run, not at {type(run).__name__}", hint="pass it what world.run_schedule returned")
+        raise NotYet(f"this check needs a run, not {type(run).__name__}", hint="pass it what world.run_schedule returned")
     if not run.ended:
         raise NotYet(f"{run.name} did not end", hint="world.diagnose() says why, world.recover() frees the ranks")
     if not run.agrees:
         wrong = join_ranks([each.rank for each in run.ranks if not each.agrees])
         raise NotYet(
-            f"{run.name} gave other numbers than the library on {wrong}", hint="hold its schedule against check_schedule"
+            f"{run.name} and the library gave different numbers on {wrong}", hint="check its schedule with check_schedule"
         )
     if not run.counted:
         raise NotYet(f"{run.name} did not send what its schedule says", hint="run the cell above again")
@@ -260,4 +265,4 @@ def whole_run(run: Any) -> None:
 
 def _proof(run: Any) -> str:
     messages: set[Any] = {each.sent_messages for each in run.ranks}
-    return f"the library's numbers, {' or '.join(map(str, sorted(messages)))} messages from each rank, as declared"
+    return f"the library's numbers; each rank sent {' or '.join(map(str, sorted(messages)))} messages, as planned"

@@ -32,7 +32,7 @@ def price(answer: Callable[[int, float, float, float], Any]) -> str:
     ]
     if not right(answer, cases):
         _parts(answer)
-    hint = "both parts are right alone: they are added, for each message"
+    hint = "each part alone is right: add them for each message"
     return f"right for {hold(answer, cases, hint, said=_microseconds)} rings, from 2 to 100 ranks."
 
 
@@ -46,17 +46,17 @@ def _parts(answer: Callable[[int, float, float, float], Any]) -> None:
         except ZeroDivisionError:
             raise NotYet(
                 f"with {'beta' if alpha else 'alpha'} = 0 you divide by 0",
-                hint="alpha is seconds a message, beta seconds a byte: multiply by them",
+                hint="alpha is in seconds per message, beta in seconds per byte: multiply by them",
             ) from None
 
     messages: list[Case] = [
         (f"the messages' part (beta = 0), {ranks} ranks, 5 µs each:", (ranks, 8400, alpha_s, 0.0), 2 * (ranks - 1) * alpha_s)
         for ranks in (4, 3, 8)
     ]
-    hold(apart, messages, "2(p - 1) messages, alpha for each", said=_microseconds)
+    hold(apart, messages, "2(p - 1) messages cost alpha each", said=_microseconds)
     for sizes, hint in (
-        ((8400,), "2(p - 1) messages, each of n/p bytes; no //"),
-        ((50,), "n/p as it is: no // here, and nothing rounded"),
+        ((8400,), "2(p - 1) messages with n/p bytes each; do not use //"),
+        ((50,), "use n/p without rounding: / instead of //"),
     ):
         parts: list[Case] = [
             (
@@ -84,9 +84,9 @@ def busbw(answer: Callable[[int, float, int], Any]) -> str:
         for ranks, (size, seconds) in tried
     ]
     if close(answer(4096, 20e-6, 8), algbw_gb_per_s(4096, 20e-6)):
-        raise NotYet("that is algbw", hint="times what each rank has to send of the tensor: 2(p - 1)/p")
-    hold(answer, cases, "GB are 1e9 bytes, and the factor is 2(p - 1)/p; no // here")
-    return "as the field's tools count it, from 2 to 64 ranks."
+        raise NotYet("that is algbw", hint="multiply it by the share of the tensor that each rank sends: 2(p - 1)/p")
+    hold(answer, cases, "1 GB is 1e9 bytes, and the factor is 2(p - 1)/p; do not use //")
+    return "right from 2 to 64 ranks, as benchmark tools compute it."
 
 
 # ---- measured
@@ -124,9 +124,9 @@ def alpha_beta(answer: Callable[[int, tuple[float, float], tuple[float, float]],
                     said = f"{value:.6g}" if is_number(value) else value
                     raise NotYet(
                         f"{ranks} ranks: {name} comes out as {said}, not {wanted:.6g}",
-                        hint="what the large one takes longer is beta's; what is left of the small one is alpha's",
+                        hint="the extra time of the large one gives beta; the rest of the small one gives alpha",
                     )
-    return "two points are enough, if nothing disturbs them."
+    return "two points are enough if there is no noise."
 
 
 @check("03/held-out")
@@ -134,17 +134,17 @@ def held_out(fitted: Any, measured: Any) -> Found:
     """A fit, and what it says of a size that it has not seen."""
     points = {point.num_bytes for point in _whole(measured).of("all_reduce")}
     if not isinstance(fitted, HeldOut):
-        raise NotYet(f"this check looks at a fit, not at {type(fitted).__name__}", hint='pass it sweep.fit("all_reduce")')
+        raise NotYet(f"this check needs a fit, not {type(fitted).__name__}", hint='pass it sweep.fit("all_reduce")')
     seen = {each.sample.num_bytes for each in fitted.fit.residuals}
     held = {each.sample.num_bytes for each in fitted.residuals}
     if seen & held:
-        raise NotYet("the fit has seen what it is to predict", hint="hold out a size, and fit the others")
+        raise NotYet("the fit used the size it should predict", hint="hold out a size and fit the others")
     if seen | held != points:
-        raise NotYet("the fit is not of this sweep", hint="run the cell with sweep.fit again")
+        raise NotYet("the fit does not belong to this sweep", hint="run the cell with sweep.fit again")
     worst = max(fitted.residuals, key=lambda each: abs(each.relative))
     return Found(
         f"{_link(fitted.fit.link)}; typical error {fitted.fit.typical:.0%}, "
-        f"and {worst.relative:+.0%} at {format_bytes(worst.sample.num_bytes)}, which it had not seen.",
+        f"and {worst.relative:+.0%} at {format_bytes(worst.sample.num_bytes)}, which the fit had not seen.",
         Answer(100 * abs(float(worst.relative)), "%", noise=1.5),
     )
 
@@ -161,22 +161,24 @@ def crossing_size(answer: Callable[[int, float, float], Any]) -> str:
         )
         for link, ranks in itertools.product(LINKS, (4, 8, 16, 64))
     ]
-    hold(answer, cases, "set the two times equal, and solve for the bytes", said=format_bytes, tolerance=1e-4)
-    return "where the two lines meet, on 4 to 64 ranks."
+    hold(answer, cases, "set the two times equal and solve for the bytes", said=format_bytes, tolerance=1e-4)
+    return "right: the two times are equal there, on 4 to 64 ranks."
 
 
 @check("03/crossing")
 def crossing(found: Any) -> Found:
     """The crossover of this machine: predicted from a fit, then measured."""
     if not isinstance(found, Crossing) or {found.one, found.other} != {"recursive-doubling", "ring"}:
-        raise NotYet("this is no crossing of the two", hint='pass it world.crossing("recursive-doubling", "ring")')
+        raise NotYet("this is not a crossing of the two", hint='pass it world.crossing("recursive-doubling", "ring")')
     if len(found.comparisons) < 4:
         raise NotYet(f"only {len(found.comparisons)} sizes were compared", hint="run the cell above again")
     if found.predicted_bytes is None:
-        why = " Two ranks just swap their tensors: as many bytes as a ring, in half the steps." if found.world_size == 2 else ""
+        why = (
+            " Two ranks only exchange their tensors: as many bytes as a ring, in half the steps." if found.world_size == 2 else ""
+        )
         nowhere = Answer("no size", source="they cross at", also=("none", "never", "nowhere", math.inf, 0))
-        return Found(f"by the fit they cross at no size.{why}", nowhere)
-    seen = f"measured {format_bytes(found.measured_bytes)}" if found.measured_bytes else "not seen at the measured sizes"
+        return Found(f"by the fit they never cross.{why}", nowhere)
+    seen = f"measured {format_bytes(found.measured_bytes)}" if found.measured_bytes else "not found among the measured sizes"
     kib, source = (found.measured_bytes or found.predicted_bytes) / 1024, "measured" if found.measured_bytes else "the fit says"
     answer = Answer(kib, "KiB", noise=2.0, source=source)
     return Found(f"predicted {format_bytes(found.predicted_bytes)}, {seen}.", answer)
@@ -189,7 +191,7 @@ def thousand(many: Mapping[int, Any], one: Mapping[int, Any]) -> Found:
     slow, quick = max(map(float, many.values())), max(map(float, one.values()))
     if not slow > quick > 0:
         raise NotYet(f"{format_seconds(slow)} and {format_seconds(quick)}", hint="run the cell above again, on all ranks")
-    says = f"{format_seconds(slow)} in a thousand calls, {format_seconds(quick)} in one: {slow / quick:.0f} times as long."
+    says = f"a thousand calls took {format_seconds(slow)}, one call {format_seconds(quick)}: {slow / quick:.0f} times longer."
     return Found(says, Answer(slow / quick, "times as long", noise=1.3))
 
 
@@ -207,9 +209,9 @@ def bucket(answer: Callable[[int, float, float], Any]) -> str:
             if not close(paid.latency_s, paid.seconds / 10, 1e-3):
                 raise NotYet(
                     f"on {ranks} ranks, {format_bytes(got)} spend {paid.latency_s / paid.seconds:.0%} on latency",
-                    hint="a tenth is latency if the transfer takes nine times as long as the latency",
+                    hint="latency is a tenth if the transfer takes nine times as long as the latency",
                 )
-    return "a tenth latency, nine tenths transfer."
+    return "right: one tenth latency, nine tenths transfer."
 
 
 # ---- shared
@@ -219,14 +221,14 @@ def _microseconds(seconds: float) -> str:
 
 def _whole(measured: Any) -> Sweep:
     if not isinstance(measured, Sweep):
-        raise NotYet(f"this check looks at a sweep, not at {type(measured).__name__}", hint="pass it what world.sweep returned")
+        raise NotYet(f"this check needs a sweep, not {type(measured).__name__}", hint="pass it what world.sweep returned")
     if measured.interrupted or measured.error:
         raise NotYet(f"the sweep ended early: {measured.error or 'interrupted'}", hint="run the cell above again")
     if measured.warmups < 1:
-        raise NotYet("this sweep had no warm-up", hint="leave out warmups=0: first calls are slower")
+        raise NotYet("this sweep had no warm-up", hint="remove warmups=0: the first calls are slower")
     return measured
 
 
 def _link(link: Link) -> str:
-    speed = f"{1e-9 / link.beta_s_per_byte:.3g} GB/s a link" if link.beta_s_per_byte else "no limit of bandwidth in sight"
-    return f"{format_seconds(link.alpha_s)} a message, {speed}"
+    speed = f"{1e-9 / link.beta_s_per_byte:.3g} GB/s per link" if link.beta_s_per_byte else "no bandwidth limit found"
+    return f"{format_seconds(link.alpha_s)} per message, {speed}"

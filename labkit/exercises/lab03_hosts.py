@@ -24,9 +24,9 @@ def hosts(answer: Callable[[int, int, int], Any]) -> str:
         matrix = _matrix(ALGORITHMS["ring"].schedule(num_hosts * local), num_hosts, local, num_bytes)
         where = f"{num_hosts} hosts of {local} ranks, {num_bytes} bytes:"
         cases.append((where, (num_hosts, local, num_bytes), float(matrix.sum() - matrix.trace())))
-    hint = "how many of the ring's links go from host to host, and what goes over each link?"
+    hint = "how many of the ring's links go between hosts, and how many bytes go over each?"
     hold(answer, cases, hint, said="{:.10g}".format, truth="the schedule counts")
-    return "as counted in the schedules, on 2 to 4 hosts."
+    return "right for schedules on 2 to 4 hosts."
 
 
 @check("03/across")
@@ -38,8 +38,8 @@ def across(report: Any) -> Found:
     point = next(point for point in found.across.points if point.num_bytes == MIB)
     where = "as recorded" if found.source is not None else "on this machine"
     return Found(
-        f"1 MiB across hosts took {found.slower(MIB):.3g} times as long as inside one, {where}; "
-        f"busbw across is {point.busbw_gb_per_s * 8000:.0f} Mbit/s on a link of {found.rate}.",
+        f"1 MiB between hosts took {found.slower(MIB):.3g} times as long as inside one, {where}; "
+        f"busbw between hosts is {point.busbw_gb_per_s * 8000:.0f} Mbit/s on a link of {found.rate}.",
         Answer(found.slower(MIB), "times as long", noise=1.3),
     )
 
@@ -55,7 +55,7 @@ def levels(answer: Callable[[int, int], Any], report: Any) -> str:
             for name, params in (("ring", {}), ("hierarchical", {"ranks_per_host": local}))
         )
         cases.append((f"{num_hosts} hosts of {local} ranks:", (num_hosts, local), flat / two))
-    hint = "a host sends 2n(p - 1)/p in the flat ring; across, h hosts do a ring of their own"
+    hint = "a host sends 2n(p - 1)/p bytes in the flat ring; on two levels, the h hosts run a ring among themselves"
     hold(answer, cases, hint, truth="the schedules count")
     found = _whole(report)
     largest = max(found.comparisons, key=lambda each: each.num_bytes)
@@ -75,7 +75,7 @@ def _out(matrix: Any) -> int:
 
 def _whole(report: Any) -> HostsReport:
     if not isinstance(report, HostsReport):
-        raise NotYet(f"this check looks at hosts, not at {type(report).__name__}", hint="pass it what measure() returned")
+        raise NotYet(f"this check needs a hosts report, not {type(report).__name__}", hint="pass it what measure() returned")
     if not report.comparisons or report.inside.error or report.across.error or report.across.interrupted:
         raise NotYet("this measurement ended early", hint="run the cell above again")
     return report

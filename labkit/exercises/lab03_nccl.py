@@ -21,13 +21,13 @@ def nccl(answer: Any) -> str:
     got = as_number(answer)
     no_text("you say", got)
     if got != wanted or isinstance(got, bool):
-        hint = "the largest size in bytes for which the tree comes first"
+        hint = "give the largest size in bytes for which the tree is first"
         if is_whole(got) and 0 < got < 1 << 6:  # nobody asks for so few bytes: it is an exponent
             raise NotYet(f"{got} bytes? 2 to the {got} is 1 << {got}", hint=hint)
-        said = picked.get(got, "nothing, it is no power of two from 1 << 6 to 1 << 32") if is_number(got) else "no size"
+        said = picked.get(got, "nothing: it is not a power of two from 1 << 6 to 1 << 32") if is_number(got) else "no size"
         raise NotYet(f"at {heard(got)} the model takes {said}", hint=hint)
     alone = choices(NcclMachine(num_ranks=8, num_channels=24), "all_reduce", 1024)[0]
-    return f"tree up to {format_bytes(wanted)} on four hosts; on one host even 1 KiB goes by {alone.algorithm}."
+    return f"a tree up to {format_bytes(wanted)} on four hosts; on one host the model takes {alone.algorithm} even for 1 KiB."
 
 
 @check("03/nccl-log")
@@ -38,10 +38,10 @@ def nccl_log(answer: Callable[[NcclCost, NcclCost], Any]) -> Found:
     pairs = [(log.cost(op, "ring", "LL"), log.cost(op, "ring", "Simple")) for op in ("broadcast", "all_gather")]
     pairs.append((NcclCost("all_reduce", "tree", "LL", 25.2, 8.7), NcclCost("all_reduce", "ring", "Simple", 190.0, 200.0)))
     cases = [(_both(quick, wide), (quick, wide), _overtakes(quick, wide)) for quick, wide in pairs]
-    hold(answer, cases, "set both times equal; 1 GB/s are 1e3 bytes in a µs", said=format_bytes, tolerance=1e-4)
+    hold(answer, cases, "set both times equal; 1 GB/s is 1e3 bytes per µs", said=format_bytes, tolerance=1e-4)
     before, after = (regime[place].num_bytes for regime, place in zip(log.regimes("broadcast"), (-1, 0), strict=True))
     return Found(
-        f"by the table broadcast changes at {format_bytes(answer(*pairs[0]))}; by the log it takes LL up to "
+        f"the table says that broadcast changes at {format_bytes(answer(*pairs[0]))}; in the log it takes LL up to "
         f"{format_bytes(before)} and Simple from {format_bytes(after)}.",
         Answer(after / 1024, "KiB"),
     )

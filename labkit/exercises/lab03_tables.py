@@ -83,26 +83,26 @@ def liars(answer: Any) -> str:
         try:
             kind, number = answer[name]
         except (TypeError, ValueError):
-            raise NotYet(f"{name}: {answer[name]!r} is no answer", hint="give a kind and a number") from None
+            raise NotYet(f"{name}: {answer[name]!r} is not an answer", hint="give a kind and a number") from None
         if kind not in KINDS:
-            raise NotYet(f"{name}: {kind!r} is no kind", hint=f"kinds are {', '.join(KINDS)}")
+            raise NotYet(f"{name}: unknown kind {kind!r}", hint=f"the kinds are {', '.join(KINDS)}")
         if kind != table.kind:
             raise NotYet(f"{name}: not {kind}", hint=_LOOK[table.kind])
-        no_text(f"{name}: {kind} it is; you say", number)
+        no_text(f"{name}: {kind} is right; you say", number)
         if not close(number, table.number, 0.02):
-            raise NotYet(f"{name}: {kind} it is, but not {number}", hint=_NUMBERS[table.kind])
-    return "all four caught, and you can say why."
+            raise NotYet(f"{name}: {kind} is right, but not {number}", hint=_NUMBERS[table.kind])
+    return "all four errors found, with the right numbers."
 
 
 _LOOK = {
-    "size": "multiply the count by the size of a float: is that what all ranks have together?",
-    "factor": "divide busbw by algbw in one line: whose factor is that?",
-    "warm-up": "is there a line that takes longer than all that are larger?",
-    "one rank": "is there a busbw that no link can carry?",
+    "size": "multiply the count by the size of a float: is this the total of all ranks?",
+    "factor": "divide busbw by algbw in one line: which collective has this factor?",
+    "warm-up": "does one line take longer than all larger sizes?",
+    "one rank": "is any busbw more than the link can carry?",
 }
 _NUMBERS = {
     "size": "the right busbw of the last line: for all-gather the size is the total",
     "factor": "the right busbw of the last line: algbw times 2(p - 1)/p",
-    "warm-up": "the size of the line that is not to be believed",
-    "one rank": "the size of the first line whose busbw is more than the link carries",
+    "warm-up": "the size in the line that is wrong",
+    "one rank": "the size in the first line whose busbw is more than the link can carry",
 }

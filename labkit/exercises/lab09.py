@@ -48,7 +48,7 @@ def size(result: CellResult) -> Found:
     """One tensor was of another size: a process is gone."""
     says = _ended(result, "shape-mismatch")
     dead = [outcome.rank for outcome in result.outcomes if outcome.status == "dead"]
-    return Found(f"{says} {join_ranks(dead).capitalize()} took the variables along.", says.answer) if dead else says
+    return Found(f"{says} The variables of {join_ranks(dead)} were lost.", says.answer) if dead else says
 
 
 @check("09/slow")
@@ -63,14 +63,14 @@ def _ended(result: CellResult, fault: str) -> Found:
     verdict = _verdict(result)
     expected = FAULTS[fault].expect["raw"]
     if verdict is None or verdict.code not in expected.codes:
-        seen = "ended well" if verdict is None else f"got another verdict, {verdict.code}"
+        seen = "ended well" if verdict is None else f"got a different verdict, {verdict.code}"
         raise NotYet(f"this cell {seen}", hint=f'run the cell with world.inject("{fault}", ...) again, and the one below it')
     return Found(f"{expected.ending}, and {verdict.code} names {join_ranks(verdict.culprits)}.", Answer(expected.ending))
 
 
 def _verdict(result: Any) -> Any:
     if not isinstance(result, CellResult):
-        raise NotYet(f"this check looks at a rank cell, not at {type(result).__name__}", hint="pass it world.last")
+        raise NotYet(f"this check needs the result of a rank cell, not {type(result).__name__}", hint="pass it world.last")
     return result.diagnosis.verdict if result.diagnosis is not None else None
 
 
@@ -80,7 +80,7 @@ def order_mended(result: CellResult, diagnosis: Diagnosis) -> str:
     """Both calls, in one order on all ranks."""
     values = _mended(result, diagnosis, ops=("all_reduce", "broadcast"))
     total = float(sum(range(1, len(values) + 1)))
-    _all_show(values, (total, 7.0), hint="sum up grad, and give everybody the scale of rank 0")
+    _all_show(values, (total, 7.0), hint="all-reduce grad, and broadcast scale from rank 0")
     return f"{total:g} and 7 on every rank."
 
 
@@ -91,9 +91,9 @@ def data_mended(result: CellResult, diagnosis: Diagnosis) -> str:
     num_ranks = len(values)
     every, whole_steps = range(1, 4 * num_ranks), range(1, 3 * num_ranks + 1)
     if set(values.values()) == {float(sum(every))}:
-        return f"{sum(every)} on every rank: all samples are in it, and every rank made the same calls."
-    _all_show(values, float(sum(whole_steps)), hint="use the first samples of each share, as many as every rank has")
-    return f"{sum(whole_steps)} on every rank: the samples that were too many were left out, on all ranks alike."
+        return f"{sum(every)} on every rank: all samples are included, and every rank made the same calls."
+    _all_show(values, float(sum(whole_steps)), hint="use as many samples as every rank has, from the start of its share")
+    return f"{sum(whole_steps)} on every rank: every rank left out its extra samples."
 
 
 @check("09/raised-mended")
@@ -101,8 +101,8 @@ def raised_mended(result: CellResult, diagnosis: Diagnosis) -> str:
     """The bad sample is survived, and all ranks know of it."""
     values = _mended(result, diagnosis, ops=("all_reduce",))
     num_good = len(values) - 1
-    _all_show(values, float(num_good), hint="give 1 for a good sample and 0 for a bad one, and let all_reduce count")
-    return f"all ranks know that {num_good} of {len(values)} samples are good."
+    _all_show(values, float(num_good), hint="give 1 if the batch was loaded and 0 if not, and add them with all_reduce")
+    return f"all ranks know that {num_good} of {len(values)} batches were loaded."
 
 
 @check("09/twins-mended")
@@ -122,10 +122,10 @@ def size_mended(result: CellResult, diagnosis: Diagnosis) -> str:
     samples = [sample for batch in batches for sample in batch]
     mean, of_means = sum(samples) / len(samples), sum(sum(batch) / len(batch) for batch in batches) / len(batches)
     if all(_close(value, of_means) for value in values.values()):
-        raise NotYet(f"{of_means:.4g} is the mean of the means: a short batch counts as much as a full one",
-                     hint="sum up the sums and the sizes, and divide once, at the end")  # fmt: skip
-    _all_show(values, mean, hint="sum up the sums and the sizes, and divide once, at the end")
-    return f"{mean:.4g} on every rank, each of {len(samples)} samples counted once."
+        raise NotYet(f"{of_means:.4g} is the mean of the ranks' means: a short batch counts as much as a full one",
+                     hint="add the sums and the sizes over all ranks, and divide once at the end")  # fmt: skip
+    _all_show(values, mean, hint="add the sums and the sizes over all ranks, and divide once at the end")
+    return f"{mean:.4g} on every rank: each of the {len(samples)} samples counts once."
 
 
 def _mended(result: CellResult, diagnosis: Diagnosis, *, ops: tuple[str, ...]) -> dict[int, Any]:
@@ -138,14 +138,16 @@ def _mended(result: CellResult, diagnosis: Diagnosis, *, ops: tuple[str, ...]) -
         error = failed[0].error
         raise NotYet(f"{join_ranks([o.rank for o in failed])} raised {error}", hint=f"look at {error.site if error else 'it'}")
     if verdict is not None:
-        raise NotYet(verdict.sentence.rstrip("."), hint="all ranks end, and it is not right yet")
+        raise NotYet(verdict.sentence.rstrip("."), hint="all ranks finish, but the result is not right yet")
     calls = {view.rank: tuple(c.op for c in view.calls if c.cell == result.cell) for view in diagnosis.evidence.ranks}
     for rank, made in calls.items():
         if not set(ops) <= set(made):
             missing = next(op for op in ops if op not in made)
-            raise NotYet(f"rank {rank} makes no {missing}", hint="the ranks are to agree, so they must talk")
+            raise NotYet(f"rank {rank} does not call {missing}", hint="to agree, the ranks must communicate")
         if made != calls[0]:
-            raise NotYet(f"rank {rank} makes other calls than rank 0", hint="as many calls, in the same order, on every rank")
+            raise NotYet(
+                f"rank {rank} and rank 0 make different calls", hint="every rank must make the same calls in the same order"
+            )
     return {outcome.rank: _shown(outcome.shown.text if outcome.shown else "") for outcome in result.outcomes}
 
 
@@ -153,7 +155,7 @@ def _shown(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        raise NotYet(f"the cell's last line shows {text or 'nothing'}", hint="keep the last line as it was") from None
+        raise NotYet(f"the cell's last line shows {text or 'nothing'}", hint="keep the cell's last line unchanged") from None
 
 
 def _all_show(values: Mapping[int, Any], wanted: Any, *, hint: str) -> None:
@@ -178,12 +180,12 @@ def timeout(short: CellResult, long: CellResult) -> Found:
     """Two deadlines, one hang: the second message is the first one, later."""
     first, second = _verdict(short), _verdict(long)
     if first is None or second is None or long.elapsed_s < short.elapsed_s + 1:
-        raise NotYet("these are not two hangs with two deadlines", hint="run both cells again, each with its world.inject")
+        raise NotYet("these are not two hangs with different deadlines", hint="run both cells again, each with its world.inject")
     if (first.code, first.culprits) != (second.code, second.culprits):
-        raise NotYet(f"they are of two kinds, {first.code} and {second.code}", hint="run both cells again")
+        raise NotYet(f"the two verdicts differ, {first.code} and {second.code}", hint="run both cells again")
     return Found(
         f"the same rank and the same line, after {format_seconds(short.elapsed_s)} and after {format_seconds(long.elapsed_s)}: "
-        "the deadline sets when you hear of it.",
+        "the deadline only decides when you find out.",
         Answer(0, "deadlines"),
     )
 
@@ -193,14 +195,16 @@ def interrupt(before: WorldStatus, after: WorldStatus) -> Found:
     """The ranks were waiting when the notebook had its prompt back; now they are free, in the same processes."""
     waiting = [card.rank for card in before.cards if card.state.startswith("in ")]
     if not waiting:
-        raise NotYet("nobody was waiting before", hint="take `before` while the ranks hang, ahead of world.interrupt()")
+        raise NotYet(
+            "no rank was waiting before", hint="run before = world.status() while the ranks hang, before world.interrupt()"
+        )
     busy = [card.rank for card in after.cards if card.state != "idle"]
     if busy or after.note:
         verb = "is" if len(busy) == 1 else "are"
         raise NotYet(f"{join_ranks(busy)} {verb} not free yet" if busy else after.note, hint="call world.interrupt() first")
     if [card.pid for card in before.cards] != [card.pid for card in after.cards]:
-        raise NotYet("some processes are new", hint="take `before` ahead of world.interrupt(), and `after` behind it")
-    says = f"{join_ranks(waiting)} waited on, and are free now: the same processes, generation {after.generation}."
+        raise NotYet("some processes are new", hint="run before = world.status() just before world.interrupt()")
+    says = f"{join_ranks(waiting)} were waiting and are free now: same processes, generation {after.generation}."
     return Found(says, Answer(0, "processes"))
 
 
@@ -209,12 +213,10 @@ def safe(results: Mapping[str, CellResult], status: WorldStatus) -> Found:
     """In safe mode each fault ends as an error, and the groups are as before."""
     for name, result in results.items():
         if _verdict(result) is None or not {outcome.status for outcome in result.outcomes} <= {"ok", "error"}:
-            raise NotYet(f"{name} did not end as an error", hint='world.set_mode("safe"), then try them again')
+            raise NotYet(f"{name} did not end as an error", hint='world.set_mode("safe"), then run them again')
     if status.mode != "safe" or status.note:
-        raise NotYet(status.note or f"the world is in {status.mode} mode", hint='world.set_mode("safe"), then try them again')
-    says = (
-        f"{len(results)} of {len(results)} ended as ordinary errors, all in generation {status.generation}: nothing to recover."
-    )
+        raise NotYet(status.note or f"the world is in {status.mode} mode", hint='world.set_mode("safe"), then run them again')
+    says = f"{len(results)} of {len(results)} ended as ordinary errors in generation {status.generation}: no recovery needed."
     return Found(says, Answer(len(results), "faults"))
 
 

@@ -41,12 +41,12 @@ def explain(total: float, world_size: int) -> str:
     """
     found = counts(total, world_size)
     if found is None:
-        return "no sum of the ranks' primes"
+        return "it is not a sum of the ranks' primes"
     missing = [rank for rank, times in enumerate(found) if times == 0]
     twice = [rank for rank, times in enumerate(found) if times == 2]
     parts = [f"{join_ranks(ranks)} {'is' if len(ranks) == 1 else 'are'} {how}"
              for ranks, how in ((missing, "missing"), (twice, "counted twice")) if ranks]  # fmt: skip
-    return " and ".join(parts) or "every rank is in it once"
+    return " and ".join(parts) or "every rank is counted once"
 
 
 @record

@@ -45,16 +45,16 @@ def report(*statuses: str) -> DoctorReport:
 
 
 def test_doctor() -> None:
-    assert CHECKS["00/doctor"](report("ok", "warn", "note")) == "none of 3 lines says FAIL: 4 ranks can run here."
+    assert CHECKS["00/doctor"](report("ok", "warn", "note")) == "none of 3 lines says FAIL: 4 ranks can run on this machine."
     assert refused("00/doctor", report("ok", "fail")) == "Check 1: why"
     assert "the doctor's report" in refused("00/doctor", None)
 
 
 def test_processes() -> None:
-    assert CHECKS["00/processes"](status(5, 6), {0: 5, 1: 6}).startswith("2 ranks, 2 processes")
-    assert "rank 1 told no pid" in refused("00/processes", status(5, 6), {0: 5})
-    assert "rank 1 told no pid, or another" in refused("00/processes", status(5, 6), {0: 5, 1: 5})
-    assert refused("00/processes", status(5, 5), {0: 5, 1: 5}) == "two ranks are one process"
+    assert CHECKS["00/processes"](status(5, 6), {0: 5, 1: 6}).startswith("2 ranks are 2 processes")
+    assert "rank 1 gave no pid" in refused("00/processes", status(5, 6), {0: 5})
+    assert "rank 1 gave no pid" in refused("00/processes", status(5, 6), {0: 5, 1: 5})
+    assert refused("00/processes", status(5, 5), {0: 5, 1: 5}) == "two ranks share one process"
 
 
 def test_some(world: World) -> None:
@@ -62,21 +62,21 @@ def test_some(world: World) -> None:
     assert "rank 0" in CHECKS["00/some"](world.run_cell("word = 1", ranks=0))
     assert refused("00/some", world.run_cell("word = 1")).startswith("this cell went to ranks 0")
     assert refused("00/some", world.run_cell("word = 1", ranks=1)) == "this cell went to rank 1"
-    assert "not at str" in refused("00/some", "rank 0")
+    assert "not str" in refused("00/some", "rank 0")
 
 
 @pytest.mark.parametrize("line", ["print(rank % 2)", "rank % 2 == 0", "print('odd' if rank % 2 else 'even')"])
 def test_voices(world: World, line: str) -> None:
-    assert CHECKS["00/voices"](world.run_cell(line)) == f"{world.world_size} ranks spoke, and you read two blocks."
+    assert CHECKS["00/voices"](world.run_cell(line)) == f"{world.world_size} ranks printed, and the output has two blocks."
 
 
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("print('hello')", "all ranks say the same"),
-        ("if rank % 2: print('odd')", " said nothing"),
-        ("print(rnk % 2)", "the cell raised"),
-        ("x = rank % 2", "said nothing"),
+        ("print('hello')", "all ranks print the same"),
+        ("if rank % 2: print('odd')", " printed nothing"),
+        ("print(rnk % 2)", "the cell raised an exception"),
+        ("x = rank % 2", "printed nothing"),
     ],
 )
 def test_voices_that_are_not_two(world: World, line: str, what: str) -> None:
@@ -85,9 +85,11 @@ def test_voices_that_are_not_two(world: World, line: str, what: str) -> None:
 
 def test_voices_of_the_wrong_ranks() -> None:
     with fake_world(4) as world:
-        assert "you read 4 blocks" in refused("00/voices", world.run_cell("print(rank)"))
-        assert "the even ranks do not say one thing" in refused("00/voices", world.run_cell("print(rank > 1)"))
-        assert "ranks 1 and 3 said nothing" in refused("00/voices", world.run_cell("print(rank)", ranks=[0, 2])).replace(",", "")
+        assert "the output has 4 blocks" in refused("00/voices", world.run_cell("print(rank)"))
+        assert "the blocks do not separate" in refused("00/voices", world.run_cell("print(rank > 1)"))
+        assert "ranks 1 and 3 printed nothing" in refused("00/voices", world.run_cell("print(rank)", ranks=[0, 2])).replace(
+            ",", ""
+        )
 
 
 def test_raises(world: World) -> None:
@@ -98,10 +100,10 @@ def test_raises(world: World) -> None:
 
 
 def test_push() -> None:
-    assert CHECKS["00/push"]({0: 0, 1: 1, 2: 4}) == "0, 1, 4: a number for each rank."
+    assert CHECKS["00/push"]({0: 0, 1: 1, 2: 4}) == "0, 1, 4: one number per rank."
     assert refused("00/push", {0: 0, 1: 1, 2: 2}) == "rank 2 has 2"
     assert refused("00/push", {0: 4, 1: 4, 2: 4}) == "rank 0 has 4"
-    assert refused("00/push", {0: 0, 1: "1", 2: 4}) == "rank 1 has '1': that is text, not a number"
+    assert refused("00/push", {0: 0, 1: "1", 2: 4}) == "rank 1 has '1': this is text, not a number"
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -135,15 +137,15 @@ def test_note() -> None:
         without = {key: value for key, value in right.items() if key != name}
         assert refused("00/note", RECORD, without, status(5, 6)) == f"your note has no {name}"
     seed = refused("00/note", RECORD, {**right, "seed": "2024"}, status(5, 6))
-    assert seed == "your note says of seed '2024': that is text, not a number"
+    assert seed == "your note says of seed '2024': this is text, not a number"
     assert refused("00/note", RECORD, None, status(5, 6)) == "your note is a NoneType"
-    assert refused("00/note", None, right, status(5, 6)) == "the record names no versions"
+    assert refused("00/note", None, right, status(5, 6)) == "the record has no versions"
 
 
 def test_again(table: Table) -> None:
     first, second = table([[1.5], [2.5]]), table([[1.5], [2.5]])
-    assert CHECKS["00/again"](first, second, status(5, 6), status(7, 8)).startswith("2 new processes drew the same")
-    assert refused("00/again", first, second, status(5, 6), status(5, 6)) == "these are still the old processes"
+    assert CHECKS["00/again"](first, second, status(5, 6), status(7, 8)).startswith("2 new processes drew exactly the same")
+    assert refused("00/again", first, second, status(5, 6), status(5, 6)) == "these are the old processes"
     assert refused("00/again", first, table([[1.5], [2.6]]), status(5, 6), status(7, 8)) == "the numbers differ"
     assert "missing on rank 1" in refused("00/again", first, table([[1.5], [2.5]], missing=(1,)), status(5, 6), status(7, 8))
 

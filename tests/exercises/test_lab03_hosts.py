@@ -24,7 +24,7 @@ def test_across() -> None:
     assert "times as long as inside one, as recorded" in says
     assert says.endswith("on a link of 200mbit.")
     assert "on this machine" in CHECKS["03/across"](dataclasses.replace(report, source=None))
-    assert "not at Sweep" in refused("03/across", report.inside)
+    assert "not Sweep" in refused("03/across", report.inside)
     broken = dataclasses.replace(report, across=dataclasses.replace(report.across, error="rank 2 is gone"))
     assert "ended early" in refused("03/across", broken)
     short = dataclasses.replace(report.across, points=report.across.points[:1])

@@ -51,8 +51,8 @@ def test_there_are_such_checks() -> None:
 @pytest.mark.parametrize("given", [12288, None, "a" * 200])
 def test_a_call_instead_of_the_function(name: str, given: object) -> None:
     missing = refused(name, given)
-    assert missing.what.startswith("this check tries out your function, and was given ")
-    assert missing.hint == "pass the function itself, without ( )"
+    assert missing.what.startswith("this check needs your function, but got ")
+    assert missing.hint == "pass the function itself, without ()"
     assert len(missing.what) < 120
 
 
@@ -60,8 +60,8 @@ def test_a_call_instead_of_the_function(name: str, given: object) -> None:
 def test_a_function_that_takes_other_values(name: str) -> None:
     for answer in (lambda: 1, lambda one, two, three, four, five: 1, lambda *, ranks: 1):
         missing = refused(name, answer)
-        assert missing.what.startswith("your function is given ")
-        assert missing.hint == "keep the first line as it was"
+        assert missing.what.startswith("the check calls your function with ")
+        assert missing.hint == "keep the function's first line unchanged"
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -71,7 +71,7 @@ def test_a_function_that_only_prints(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in {"01/correct", "02/my-ring", "03/alpha-beta"}])
 def test_a_number_in_quotes(name: str) -> None:
-    assert refused(name, lambda *given: "12").what.endswith(": that is text, not a number")
+    assert refused(name, lambda *given: "12").what.endswith(": this is text, not a number")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_number_in_quotes(name: str) -> None:
 )
 def test_a_list_with_a_number_in_quotes(name: str, answer: Any) -> None:
     missing = refused(name, answer)
-    assert missing.what.endswith(": that is text, not a number")
+    assert missing.what.endswith(": this is text, not a number")
     assert "quotes" in missing.hint
 
 
@@ -104,10 +104,10 @@ def test_half_of_the_tree_asks_for_the_way_back() -> None:
     half = refused("02/tree-steps", lambda ranks: (ranks - 1).bit_length())
     assert (half.what, half.hint) == (
         "on 2 ranks you say 1, the schedule has 2",
-        "that is the way to rank 0: what of the way back?",
+        "this counts the steps to rank 0; add the steps back",
     )
     rounded_down = refused("02/tree-steps", lambda ranks: 2 * (ranks.bit_length() - 1))
-    assert rounded_down.hint == "each step halves who is left, rounded up"
+    assert rounded_down.hint == "each step halves the number of ranks that still send, rounded up"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_ring_bytes_are_not_rounded(wrong: Any) -> None:
     missing = refused("02/ring-bytes", wrong)
     assert missing.what.startswith("for 40 bytes on 3 ranks you say 5")
     assert missing.what.endswith("on average it is 53.3333")
-    assert "no // here" in missing.hint
+    assert "instead of //" in missing.hint
 
 
 def test_sizes_that_are_no_whole_numbers() -> None:
