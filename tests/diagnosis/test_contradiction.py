@@ -83,6 +83,13 @@ def test_a_call_that_is_over_blocks_nobody(state: str) -> None:
     assert contradiction(seen.evidence(60.0)) is None
 
 
+def test_a_mismatch_that_was_let_by_blocks_nobody_either() -> None:
+    seen = arrived("ar1 ar2", {2: "bc2"}, 0, 2)
+    seen.calls[0] = [replace(call, state="done") for call in seen.calls[0]]
+    seen.issue(0)
+    assert contradiction(seen.evidence(60.0)) is None
+
+
 def test_calls_of_a_generation_before_and_of_a_dead_rank_do_not_count() -> None:
     seen = arrived("ar1", {2: "bc2"}, 0, 2)
     evidence = seen.evidence()
