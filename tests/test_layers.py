@@ -160,7 +160,7 @@ def test_a_violation_is_caught(file: str, source: str, name: str) -> None:
     [
         ("rank/engine.py", "import ipyparallel, torch\nfrom ..wire import Call"),
         ("driver/ipp.py", "from ipyparallel import Client\nfrom .. import wire"),
-        ("faults/x.py", "def arm(hands):\n    import torch.distributed as dist"),
+        ("faults/x.py", "def arm(context):\n    import torch.distributed as dist"),
         ("notebook.py", "from .driver import world\nfrom . import views"),
     ],
 )

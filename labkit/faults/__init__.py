@@ -4,7 +4,7 @@ from .base import (
     FAULTS,
     Expectation,
     Fault,
-    Hands,
+    FaultContext,
     Interceptor,
     Issue,
     LeaveCell,
@@ -12,18 +12,9 @@ from .base import (
     Param,
     PendingCall,
     PlannedFault,
-)
+)  # fmt: skip
 
 __all__ = [
-    "FAULTS",
-    "Expectation",
-    "Fault",
-    "Hands",
-    "Interceptor",
-    "Issue",
-    "LeaveCell",
-    "OneShot",
-    "Param",
-    "PendingCall",
+    "FAULTS", "Expectation", "Fault", "FaultContext", "Interceptor", "Issue", "LeaveCell", "OneShot", "Param", "PendingCall",
     "PlannedFault",
-]
+]  # fmt: skip

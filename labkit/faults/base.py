@@ -1,26 +1,100 @@
-"""What a fault is: texts, parameters, what must then be seen, and the interceptor that does its work.
+"""What a fault is: texts, parameters, what must be seen, and the interceptor that does its work in the rank.
 
-Nothing here imports torch: the notebook reads the catalogue too.
+The tap context every call of `torch.distributed` to the armed interceptors before it is issued; an interceptor lets it through,
+changes it, holds it back, or does something else instead. Nothing here imports torch: the notebook reads the catalogue too.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ..errors import UsageError
 from ..registry import Registry, unknown
-from ._armed import Hands, Interceptor, Issue, LeaveCell, OneShot, PendingCall, PlannedFault
-
-__all__ = [
-    "AT", "ENDINGS", "FAULTS", "MODES", "SIDES", "Expectation", "Fault", "Hands", "Interceptor", "Issue",
-    "LeaveCell", "OneShot", "Param", "PendingCall", "PlannedFault", "declare",
-]  # fmt: skip
+from ..wire import CallSite
 
 ENDINGS = ("hang", "abort", "error", "silent", "slow", "none")
 MODES = ("raw", "safe")
-SIDES = ("rank", "host")
+
+
+class PlannedFault(RuntimeError):
+    """The exception of the fault rank-raises; to the rank it is a RuntimeError like any other."""
+
+
+class LeaveCell(BaseException):
+    """Ends the rank's cell here, quietly: whoever runs the cell treats it as its normal end."""
+
+
+class PendingCall(Protocol):
+    """A call of `torch.distributed` that was made and not yet issued; a dataclass, so `changed` can copy it."""
+
+    @property
+    def op(self) -> str: ...
+    @property
+    def args(self) -> tuple[Any, ...]: ...
+    @property
+    def kwargs(self) -> dict[str, Any]: ...
+    @property
+    def site(self) -> CallSite | None: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def cell(self) -> int: ...
+
+
+Issue = Callable[[Any], Any]
+"""Issues a PendingCall, through the remaining interceptors, and returns what the real function returns."""
+
+
+class FaultContext(Protocol):
+    """What a fault knows of its rank, and the one thing it must report."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def world_size(self) -> int: ...
+    def fired(self) -> None:
+        """Note that the fault acts now, in a place that outlives this process."""
+
+
+class Interceptor:
+    """Lets every call through. A fault overrides what it needs.
+
+    `in_schedules`: it is handed the moves of a schedule too, as calls "send", "recv" and "sendrecv" with number `move`.
+    """
+
+    in_schedules = False
+
+    def around(self, call: PendingCall, issue: Issue) -> Any:
+        """Called instead of issuing `call`; whatever it returns is what the rank's code gets."""
+        return issue(call)
+
+    def end_of_cell(self) -> None:
+        """Called when the cell's code has ended; the last chance to issue what was held back."""
+
+
+class OneShot(Interceptor):
+    """Acts once: at the first call that is number `at` or later and that the fault can apply to."""
+
+    def __init__(self, context: FaultContext, *, at: int = 1) -> None:
+        self.context, self.at = context, at
+        self.done = False
+
+    def applies(self, call: PendingCall) -> bool:
+        """Whether the fault can do its work on this call; if not it waits for the next one."""
+        return True
+
+    def act(self, call: PendingCall, issue: Issue) -> Any:
+        """The fault's work; `context.fired()` has been called."""
+        raise NotImplementedError
+
+    def around(self, call: PendingCall, issue: Issue) -> Any:
+        if self.done or call.number < self.at or not self.applies(call):
+            return issue(call)
+        self.done = True  # before anything else: what acts may call in here again
+        self.context.fired()
+        return self.act(call, issue)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +160,6 @@ class Fault:
     expect: Mapping[str, Expectation]
     make: Callable[..., Interceptor]
     params: Mapping[str, Param] = dataclasses.field(default_factory=dict)
-    side: str = "rank"
     replaces_rank: bool = False
     in_schedule: Expectation | None = None
 
@@ -105,9 +178,9 @@ class Fault:
                 raise unknown(f"{self.name} parameter", name, self.params)
         return {name: param.check(name, params.get(name, param.default)) for name, param in self.params.items()}
 
-    def arm(self, hands: Hands, **params: Any) -> Interceptor:
+    def arm(self, context: FaultContext, **params: Any) -> Interceptor:
         """An interceptor that does the fault's work once; call it in the rank."""
-        made = self.make(hands, **self.check(params))
+        made = self.make(context, **self.check(params))
         made.in_schedules = self.in_schedule is not None
         return made
 

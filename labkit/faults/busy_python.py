@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .base import Expectation, Fault, Hands, Issue, OneShot, Param, PendingCall, declare
+from .base import Expectation, Fault, FaultContext, Issue, OneShot, Param, PendingCall, declare
 
 
 class BusyPython(OneShot):
     """Spins in Python, then makes the call; an interrupt ends it at once."""
 
-    def __init__(self, hands: Hands, *, at: int, seconds: float) -> None:
-        super().__init__(hands, at=at)
+    def __init__(self, context: FaultContext, *, at: int, seconds: float) -> None:
+        super().__init__(context, at=at)
         self.seconds = seconds
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         until = time.monotonic() + self.seconds
         while time.monotonic() < until:
             pass
@@ -29,13 +29,13 @@ declare(
         teaches=(
             "Here one rank is still busy with something of its own when the others are already in the collective, as with a "
             "retry loop that never succeeds, or a tokeniser that got a huge file on this rank only. "
-            "The others wait, and they look stuck in the network; they are the healthy ones. "
+            "The others wait, and they look stuck in the network, but they are the healthy ones. "
             "The busy rank uses a whole processor core and its stack shows the loop, not a collective. "
-            "Its threads still get their turns, so it answers questions and an interrupt ends it."
+            "Its other threads still run, so it answers requests, and an interrupt ends the loop."
         ),
         cure=(
             "Look at the stack of the rank that is not in the collective and mend that loop: give it an end, or spread the work "
-            "evenly before the ranks meet."
+            "evenly before the collective."
         ),
         demo=(
             "counts = torch.tensor([float(rank + 1), 1.0])\n"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._replaced import Replaced
-from .base import Expectation, Fault, Hands, Param, declare
+from ._other_tensors import OtherTensors
+from .base import Expectation, Fault, FaultContext, Param, declare
 
 _HALF = {"float64": "float32", "float32": "float16", "int64": "int32"}
 _DOUBLE = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "int32": "int64"}
 
 
-class DtypeMismatch(Replaced):
+class DtypeMismatch(OtherTensors):
     """Casts the call's tensors to a narrower or a wider dtype of the same kind."""
 
     ops = frozenset(
@@ -19,8 +19,8 @@ class DtypeMismatch(Replaced):
         "all_to_all all_to_all_single send recv isend irecv sendrecv".split()
     )
 
-    def __init__(self, hands: Hands, *, at: int, width: str) -> None:
-        super().__init__(hands, at=at)
+    def __init__(self, context: FaultContext, *, at: int, width: str) -> None:
+        super().__init__(context, at=at)
         self.wanted = _HALF if width == "half" else _DOUBLE
 
     def other(self, tensor: Any) -> Any:

@@ -10,7 +10,7 @@ from .base import Expectation, Fault, Issue, OneShot, PendingCall, declare
 class ExtraCollective(OneShot):
     """Issues the call twice; the caller gets the second result."""
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         self._first = issue(call)  # kept: an asynchronous call needs its Work alive until it is done
         return issue(call)
 
@@ -23,8 +23,8 @@ declare(
             "Collectives are matched by counting, so one call more on one rank moves everything after it by one. "
             "Here one rank makes the same call twice, as code does that averages a metric under `if rank == 0`, or retries a "
             "step on one rank only. "
-            "Its extra call meets the others' next call, which is about something else: the sums are wrong and nothing is said. "
-            "At its last call the rank stands alone, because the others are through, and it waits for a partner that never comes."
+            "Its extra call meets the others' next call, which has other data: the sums are wrong and no error is raised. "
+            "At its last call the rank is alone, because the others have finished, and it waits for good."
         ),
         cure=(
             "Take collectives out of `if rank == 0`: let all ranks make the call and let rank 0 alone print the result; retry a "

@@ -7,7 +7,7 @@ import ctypes
 import itertools
 from typing import Any
 
-from .base import Expectation, Fault, Hands, Issue, OneShot, Param, PendingCall, declare
+from .base import Expectation, Fault, FaultContext, Issue, OneShot, Param, PendingCall, declare
 
 _NAP_US = 10_000
 
@@ -20,11 +20,11 @@ class HoldsGil(OneShot):
     the nap it falls into. So no other Python thread runs and no Python signal handler does.
     """
 
-    def __init__(self, hands: Hands, *, at: int, seconds: float) -> None:
-        super().__init__(hands, at=at)
+    def __init__(self, context: FaultContext, *, at: int, seconds: float) -> None:
+        super().__init__(context, at=at)
         self.seconds = seconds
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         nap = ctypes.PyDLL(None).usleep
         nap.argtypes = [ctypes.c_uint]
         count = max(1, round(self.seconds * 1_000_000 / _NAP_US))

@@ -10,9 +10,9 @@ from .base import Expectation, Fault, Issue, OneShot, PendingCall, declare
 
 
 class Killed(OneShot):
-    """Sends SIGKILL to its own process: no handler runs, nothing is flushed, no goodbye is sent."""
+    """Sends SIGKILL to its own process: no handler runs and nothing is flushed."""
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
         return issue(call)
 
@@ -22,9 +22,9 @@ declare(
         name="killed",
         title="One rank's process is killed",
         teaches=(
-            "Here the operating system takes one rank's process away in the middle of the cell, as it does when memory runs out "
+            "Here the operating system kills one rank's process in the middle of the cell, as it does when memory runs out "
             "or a batch system ends the job. "
-            "The process can't say goodbye: no Python code of it runs any more. "
+            "The process cannot react: none of its Python code runs any more. "
             "Ranks that were talking to it see their connection close and raise a RuntimeError within milliseconds; a rank whose "
             "partners in this collective are all alive sees nothing and waits. "
             "The dead rank's variables are gone, those of the others are not."

@@ -10,7 +10,7 @@ from .base import Expectation, Fault, Issue, LeaveCell, OneShot, PendingCall, de
 class LeavesEarly(OneShot):
     """Ends the cell in place of the call, as a `break` out of its last loop would."""
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         raise LeaveCell
 
 
@@ -22,8 +22,8 @@ declare(
             "Here one rank ends its loop a step before the others, as it does when the data set does not divide evenly and its "
             "share has one batch less. "
             "On that rank nothing is wrong: its cell ends and it is idle. "
-            "The others make one more all_reduce, and they wait in it for a rank that has gone home. "
-            "It is the classic hang in the last step of an epoch, and it depends on the number of samples and of ranks."
+            "The others make one more all_reduce, and they wait in it for a rank that has finished. "
+            "It is the classic deadlock in the last step of an epoch, and it depends on the number of samples and of ranks."
         ),
         cure=(
             "Give every rank the same number of steps: drop_last=True or padding in the sampler, or the DDP context "

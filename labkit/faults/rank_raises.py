@@ -10,8 +10,8 @@ from .base import Expectation, Fault, Issue, OneShot, PendingCall, PlannedFault,
 class RankRaises(OneShot):
     """Raises in place of the call; the process stays alive and answers as before."""
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
-        raise PlannedFault(f"planned fault: rank {self.hands.rank} raised instead of call {call.number}, {call.op}")
+    def act(self, call: PendingCall, issue: Issue) -> Any:
+        raise PlannedFault(f"planned fault: rank {self.context.rank} raised instead of call {call.number}, {call.op}")
 
 
 declare(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._forms import arguments, changed
-from .base import Expectation, Fault, Hands, Issue, OneShot, Param, PendingCall, declare
+from .base import Expectation, Fault, FaultContext, Issue, OneShot, Param, PendingCall, declare
 
 _REDUCES = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"})
 _MOVES = frozenset({"recv", "sendrecv"})  # of a schedule: those that add what comes in have an op
@@ -14,8 +14,8 @@ _MOVES = frozenset({"recv", "sendrecv"})  # of a schedule: those that add what c
 class ReduceOpMismatch(OneShot):
     """Replaces the reduce op; a call that has this op already is left alone."""
 
-    def __init__(self, hands: Hands, *, at: int, to: str) -> None:
-        super().__init__(hands, at=at)
+    def __init__(self, context: FaultContext, *, at: int, to: str) -> None:
+        super().__init__(context, at=at)
         self.to = to
 
     def applies(self, call: PendingCall) -> bool:
@@ -24,7 +24,7 @@ class ReduceOpMismatch(OneShot):
             return False
         return _name(given.get("op")) != self.to
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         import torch.distributed as dist
 
         return issue(changed(call, op=getattr(dist.ReduceOp, self.to)))
@@ -43,7 +43,7 @@ declare(
         name="reduce-op-mismatch",
         title="One rank takes the maximum where the others sum",
         teaches=(
-            "How to combine the numbers is each rank's own affair: the operation is not sent along, only the numbers are. "
+            "Each rank decides by itself how to combine the numbers: only the numbers are sent, not the operation. "
             "Here one rank reduces with MAX where the others use SUM, as with a default argument that was changed in one place. "
             "In a ring each rank combines some of the pieces, so the elements that this rank combined are wrong and the others "
             "are right. "

@@ -15,17 +15,17 @@ class RootMismatch(OneShot):
     """Names another root: this rank itself, or the next one if this rank is the root."""
 
     def applies(self, call: PendingCall) -> bool:
-        return call.op in _ROOTS and self.hands.world_size > 1 and len(_members(call, self.hands.world_size)) > 1
+        return call.op in _ROOTS and self.context.world_size > 1 and len(_members(call, self.context.world_size)) > 1
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         given = arguments(call)
         by_rank, by_place = _ROOTS[call.op]
-        members = _members(call, self.hands.world_size)
+        members = _members(call, self.context.world_size)
         place = given.get(by_place)
         if place is None:
             root = given.get(by_rank)
             place = members.index(0 if root is None else root)
-        mine = members.index(self.hands.rank)
+        mine = members.index(self.context.rank)
         other = mine if mine != place else (mine + 1) % len(members)
         if given.get(by_place) is not None:
             return issue(changed(call, **{by_place: other}))

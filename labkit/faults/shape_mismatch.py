@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._replaced import Replaced
-from .base import Expectation, Fault, Hands, Param, declare
+from ._other_tensors import OtherTensors
+from .base import Expectation, Fault, FaultContext, Param, declare
 
 
-class ShapeMismatch(Replaced):
+class ShapeMismatch(OtherTensors):
     """Gives the call a tensor of half or of twice as many elements.
 
     On gloo's ring a rank receives from the next one: with the smaller tensor this rank's process is ended,
@@ -17,8 +17,8 @@ class ShapeMismatch(Replaced):
 
     ops = frozenset({"all_reduce", "reduce", "broadcast", "all_gather", "send", "recv", "isend", "irecv", "sendrecv"})
 
-    def __init__(self, hands: Hands, *, at: int, size: str) -> None:
-        super().__init__(hands, at=at)
+    def __init__(self, context: FaultContext, *, at: int, size: str) -> None:
+        super().__init__(context, at=at)
         self.size = size
 
     def other(self, tensor: Any) -> Any:

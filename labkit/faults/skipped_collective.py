@@ -14,7 +14,7 @@ class SkippedCollective(OneShot):
     def applies(self, call: PendingCall) -> bool:
         return call.op != "batch_isend_irecv"  # what it returns can't be made up
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         if call.op == "recv":
             given = arguments(call)
             source = given.get("src", given.get("group_src"))
@@ -31,9 +31,9 @@ declare(
             "Here one rank leaves one call out, as an `if` around a collective does when its condition is not the same "
             "everywhere (a loss that is NaN on one rank only, a log that only rank 0 writes). "
             "From then on it is one call ahead of the others, so its second call is added to their first one, and the numbers "
-            "are wrong without a word. "
-            "At the end the others stand in a call that the rank has no partner for, and they wait: the hang shows lines after "
-            "the line that caused it."
+            "are wrong, with no error. "
+            "At the end the others wait in a call that this rank never makes: the hang shows some lines after the line that "
+            "caused it."
         ),
         cure=(
             "Call the collective on every rank, and decide afterwards what to do with the result; if the decision itself "

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .base import Expectation, Fault, Hands, Issue, OneShot, Param, PendingCall, declare
+from .base import Expectation, Fault, FaultContext, Issue, OneShot, Param, PendingCall, declare
 
 
 class Slow(OneShot):
     """Sleeps, then makes the call."""
 
-    def __init__(self, hands: Hands, *, at: int, delay_s: float) -> None:
-        super().__init__(hands, at=at)
+    def __init__(self, context: FaultContext, *, at: int, delay_s: float) -> None:
+        super().__init__(context, at=at)
         self.delay_s = delay_s
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         time.sleep(self.delay_s)
         return issue(call)
 
@@ -26,7 +26,7 @@ declare(
         title="One rank comes late to a collective",
         teaches=(
             "A collective is done when the last rank has come, so the slowest rank sets the pace of all. "
-            "Here one rank comes late, as with a slow disk, a longer batch or a GPU that is throttled. "
+            "Here one rank is a straggler: it comes late, as with a slow disk, a longer batch or a GPU that is throttled. "
             "The result is right, and every rank loses the same time, so the lost time alone does not say who was late. "
             "What tells is the moment at which each rank entered the collective: the last one in is the late one."
         ),

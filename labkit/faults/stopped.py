@@ -12,7 +12,7 @@ from .base import Expectation, Fault, Issue, OneShot, PendingCall, declare
 class Stopped(OneShot):
     """Sends SIGSTOP to its own process; if somebody sends SIGCONT it makes the call after all."""
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         os.kill(os.getpid(), signal.SIGSTOP)
         return issue(call)
 
@@ -25,9 +25,8 @@ declare(
             "Here one rank's process is frozen, as by Ctrl-Z, a debugger that attached to it, or a batch system that suspends "
             "a job. "
             "It is not dead: its memory and its connections are there, so the others get no error and wait in their collective. "
-            "A frozen process answers nothing, neither a message nor a polite SIGTERM; only its state, read from outside, shows "
-            "it. "
-            "Woken up with SIGCONT before the timeout it goes on as if nothing had been, and so does everybody else."
+            "A frozen process answers nothing, neither a message nor SIGTERM; only its state, read from outside, shows it. "
+            "If SIGCONT comes before the timeout, it goes on as if nothing had happened, and so do the others."
         ),
         cure=(
             "Wake the process with SIGCONT, or replace it with SIGKILL and a new one; then look for who stops it, often a "

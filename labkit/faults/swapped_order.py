@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._held import Swap
+from ._swap import Swap
 from .base import Expectation, Fault, PendingCall, declare
 
 
@@ -25,13 +25,13 @@ declare(
         name="swapped-order",
         title="Two collectives change places on one rank",
         teaches=(
-            "A collective has no name on the wire: the first call of one rank meets the first call of every other rank, "
-            "the second meets the second, and so on. "
+            "Collectives are matched by their order and not by name: the first call of one rank meets the first call of every "
+            "other rank, the second meets the second, and so on. "
             "Here one rank makes its two calls in the other order, as code does that walks over a set, a dict or a folder "
             "whose order is not the same everywhere. "
             "So three ranks wait in an all_reduce that the fourth has not begun, and the fourth waits in a broadcast that "
             "nobody else has begun. "
-            "Nothing is broken and nobody is wrong alone, so no error is raised: all of them wait, politely, for good."
+            "No rank is wrong on its own, so no error is raised: all of them wait for good, in a deadlock."
         ),
         cure=(
             "Make every rank issue the same collectives in the same order: sort whatever you iterate over, and let no branch "

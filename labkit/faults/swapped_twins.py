@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._forms import arguments
-from ._held import Swap
+from ._swap import Swap
 from .base import Expectation, Fault, PendingCall, declare
 
 
@@ -39,7 +39,7 @@ declare(
             "An all_reduce carries numbers and no label, so two calls on tensors of the same shape can't be told apart by the "
             "library. "
             "Here one rank reduces its second tensor first, as happens when gradients are reduced in the order in which a dict, "
-            "a hook or a thread happens to hand them over. "
+            "a hook or a thread happens to deliver them. "
             "The other ranks add that rank's second tensor to their first one: every call succeeds, the loss goes on falling, "
             "and the numbers are wrong. "
             "No timeout and no debug level of torch sees it; only the line each call comes from, or a check of the values, does."

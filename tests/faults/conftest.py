@@ -24,7 +24,7 @@ class Pending:
 
 
 class Rank:
-    """Hands, and a tap whose `issue` only notes the call; `answer` makes what the real function returns."""
+    """FaultContext, and a tap whose `issue` only notes the call; `answer` makes what the real function returns."""
 
     def __init__(self, rank: int = 1, world_size: int = 4) -> None:
         self.rank, self.world_size = rank, world_size

@@ -43,7 +43,7 @@ class Pending:
 
 
 @dataclasses.dataclass
-class FileHands:
+class FileContext:
     """Notes every firing as one byte in a file, which a killed process leaves behind."""
 
     rank: int
@@ -91,7 +91,7 @@ def rank_main(rank: int, ranks: int, source: str, fault: str | None, params: dic
     dist.barrier()
     interceptor = Interceptor()
     if fault is not None:
-        interceptor = FAULTS[fault].arm(FileHands(rank, ranks, folder / "fired"), **params)
+        interceptor = FAULTS[fault].arm(FileContext(rank, ranks, folder / "fired"), **params)
     install(interceptor)
     (folder / f"ready{rank}").touch()
     report: dict[str, Any] = {"ending": "ok"}

@@ -16,7 +16,7 @@ import torch
 from labkit.diagnosis import RULES
 from labkit.errors import UnknownName, UsageError
 from labkit.faults import FAULTS, Fault, Interceptor, LeaveCell, PlannedFault
-from labkit.faults.base import ENDINGS, MODES, SIDES
+from labkit.faults.base import ENDINGS, MODES
 
 QUICK: dict[str, dict[str, Any]] = {
     "holds-gil": {"seconds": 0.01},
@@ -96,7 +96,6 @@ def test_demo_is_a_rank_cell(fault: Fault) -> None:
 @every_fault
 def test_expectations(fault: Fault) -> None:
     assert set(fault.expect) == set(MODES)
-    assert fault.side in SIDES
     declared = [*fault.expect.values(), *([fault.in_schedule] if fault.in_schedule is not None else [])]
     for expectation in declared:
         assert expectation.ending in ENDINGS
@@ -167,7 +166,7 @@ def test_the_learners_tensors_and_calls_are_not_touched(fault: Fault, rank: Any)
 
 
 def move(rank: Any, kind: str, **more: Any) -> Any:
-    """A move of a schedule, as the runner hands it to the faults."""
+    """A move of a schedule, as the runner gives it to the faults."""
     out, came = {"dst": 0}, {"src": 2, "op": "SUM"}
     if kind == "sendrecv":
         return rank.call(kind, input_tensor=torch.arange(4.0), output_tensor=torch.zeros(4), **out, **came, **more)
@@ -175,7 +174,7 @@ def move(rank: Any, kind: str, **more: Any) -> Any:
 
 
 @every_fault
-def test_a_fault_that_applies_to_schedules_strikes_one_move(fault: Fault, rank: Any) -> None:
+def test_a_fault_that_applies_to_schedules_acts_on_one_move(fault: Fault, rank: Any) -> None:
     interceptor = arm(fault, rank, at=2)
     assert interceptor.in_schedules == (fault.in_schedule is not None)
     if fault.in_schedule is None:

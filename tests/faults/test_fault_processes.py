@@ -1,4 +1,4 @@
-"""The faults that take a process out of Python's hands, watched from outside."""
+"""The faults that take a process out of Python's control, watched from outside."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Pending:
     number: int = 1
     cell: int = 1
 
-class Hands:
+class FaultContext:
     rank, world_size = 0, 2
     def fired(self):
         say("F")
@@ -47,7 +47,7 @@ def tick():
 signal.signal(signal.SIGINT, lambda *_: say("I"))
 threading.Thread(target=tick, daemon=True).start()
 fault, params = FAULTS[sys.argv[1]], eval(sys.argv[2])
-fault.arm(Hands(), **params).around(Pending(), lambda call: say("C"))
+fault.arm(FaultContext(), **params).around(Pending(), lambda call: say("C"))
 time.sleep(30)
 """
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ...errors import UsageError
-from ...faults import FAULTS, Hands, Interceptor, Issue, OneShot, PendingCall
+from ...faults import FAULTS, FaultContext, Interceptor, Issue, OneShot, PendingCall
 from ...faults._forms import DATA, arguments, changed
 from .tensors import Tensor, as_tensor
 from .turns import Gone
@@ -33,13 +33,13 @@ class _Acted(OneShot):
 
 
 class _Killed(_Acted):
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         self.rank.die(-9)
         raise Gone
 
 
 class _Stopped(_Acted):
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         pid = self.rank.pid
         pid.state = "stopped"
         self.rank.wait_until(lambda: pid.state == "running")
@@ -47,16 +47,16 @@ class _Stopped(_Acted):
 
 
 class _Sleeps(_Acted):
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         self.rank.sleep(self.params.get("seconds", self.params.get("delay_s", 0.0)))
         return issue(call)
 
 
 class _HoldsGil(_Sleeps):
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         self.rank.mute = True
         try:
-            return super().strike(call, issue)
+            return super().act(call, issue)
         finally:
             self.rank.mute = False
 
@@ -69,7 +69,7 @@ class _ReduceOp(_Acted):
         )
         return reduces and given.get("op") != self.params["to"]
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         return issue(changed(call, op=self.params["to"]))
 
 
@@ -87,7 +87,7 @@ class _Resized(_Acted):
         changes = self._changes(call)
         return bool(changes) and all(tensor is not None for tensor in changes.values())
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         return issue(changed(call, **self._changes(call)))
 
 
@@ -118,8 +118,8 @@ def arm(name: str, rank: FakeRank, params: dict[str, Any]) -> Interceptor:
     """The interceptor of a fault, made for a fake rank."""
     fault = FAULTS[name]
     if name in AS_THEY_ARE:
-        hands: Hands = rank
-        return fault.arm(hands, **params)
+        context: FaultContext = rank
+        return fault.arm(context, **params)
     if name in ACTED:
         acted = ACTED[name](rank, **fault.check(params))
         acted.in_schedules = fault.in_schedule is not None

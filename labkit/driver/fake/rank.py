@@ -48,7 +48,7 @@ class FakeRank:
             "rank": rank, "world_size": world_size, "device": "cpu", "torch": FakeTorch(dist), "dist": dist,
         }  # fmt: skip
 
-    # ---- hands, for a fault
+    # ---- the context of a fault
     def fired(self) -> None:
         self.num_fired += 1
 

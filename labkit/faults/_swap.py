@@ -1,11 +1,11 @@
-"""Holding a call back until the next one has gone first: the heart of the two swaps."""
+"""Holding a call back until the next one has gone first: what the two swaps share."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ._forms import is_async
-from .base import Hands, Interceptor, Issue, PendingCall
+from .base import FaultContext, Interceptor, Issue, PendingCall
 
 
 class HeldCall:
@@ -24,7 +24,7 @@ class HeldCall:
             self._result = self._issue(self.call)
 
     def drop(self, error: BaseException) -> None:
-        """The call that went first failed, so this one must not be issued any more."""
+        """The call that went first failed, so this one must not be issued."""
         self.waiting = False
         self._error = error
 
@@ -58,8 +58,8 @@ class Swap(Interceptor):
     waits for it before making another call nothing was swapped, and the fault waits for the next pair.
     """
 
-    def __init__(self, hands: Hands, *, at: int = 1) -> None:
-        self.hands, self.at = hands, at
+    def __init__(self, context: FaultContext, *, at: int = 1) -> None:
+        self.context, self.at = context, at
         self._held: HeldCall | None = None
         self._spent = False
 
@@ -103,4 +103,4 @@ class Swap(Interceptor):
     def _fire(self) -> None:
         if not self._spent:
             self._spent = True
-            self.hands.fired()
+            self.context.fired()

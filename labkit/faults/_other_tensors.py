@@ -1,4 +1,4 @@
-"""Giving a call other tensors than its caller's: the heart of the size mismatches."""
+"""Giving a call other tensors than its caller's: what the size and dtype mismatches share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ReturningWork:
         return getattr(self._work, name)
 
 
-class Replaced(OneShot):
+class OtherTensors(OneShot):
     """Issues the call on other tensors, and copies what arrived there into the caller's, as far as it fits."""
 
     ops: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class Replaced(OneShot):
         tensors = [tensor for value in _data(call).values() for tensor in _as_list(value)]
         return bool(tensors) and all(self.other(tensor) is not None for tensor in tensors)
 
-    def strike(self, call: PendingCall, issue: Issue) -> Any:
+    def act(self, call: PendingCall, issue: Issue) -> Any:
         pairs: list[tuple[Any, Any]] = []
         changes: dict[str, Any] = {}
         for name, value in _data(call).items():
