@@ -240,12 +240,12 @@ class Cluster:
 
 
 def last_line(log: Path) -> str:
-    """The last line that is not empty of a process's output, "" if there is none."""
+    """The last line of a process's output that is neither empty nor a warning of torch's C++ parts, "" if there is none."""
     try:
         lines = log.read_text(errors="replace").split("\n")
     except OSError:
         return ""
-    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
+    return next((line.strip()[:300] for line in reversed(lines) if line.strip() and not line.startswith("[W")), "")
 
 
 def seat_environment(rank: int, world_size: int, backend: str) -> dict[str, str]:

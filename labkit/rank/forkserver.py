@@ -25,6 +25,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -85,12 +86,13 @@ class _Server:
         import torch._dynamo  # a rank's first DDP and first stack trace would wait for it
         import torch.distributed
 
-        from . import boot  # noqa: F401
+        from . import boot, dispatch  # noqa: F401
 
+        dispatch.OPS.load()
+        dispatch.CONTROL_OPS.load()
         torch.set_num_threads(1)  # a fork must find no thread pool
         gc.enable()
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # no look for garbage first: it takes as long as a rank's start, and imports leave little
 
     def step(self, timeout_s: float | None) -> bool:
         """Read what has come and reap who has ended; False when the kernel is gone."""
@@ -183,9 +185,7 @@ class _Server:
             os.close(writer)
             sys.argv = [f"labkit-{request['kind']}", *request["argv"]]
             if request["kind"] == "controller":
-                from ipyparallel.controller.app import IPController
-
-                IPController.launch_instance(request["argv"])
+                run_controller(request["argv"])
             else:
                 from .engine import run
 
@@ -252,6 +252,15 @@ class _Server:
             return False
         self.children.discard(pid)
         return True
+
+
+def run_controller(argv: list[str]) -> None:
+    """Be a controller until told to stop."""
+    from ipyparallel.controller import app
+
+    # the only use that the module makes of `time` is a pause of 0.25 s after it has opened its database, and ours has none
+    app.time = SimpleNamespace(sleep=lambda seconds: None)
+    app.IPController.launch_instance(argv)
 
 
 def _die_with(parent: int) -> None:

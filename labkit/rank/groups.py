@@ -18,7 +18,7 @@ from torch.distributed import distributed_c10d as c10d
 from .context import RankContext
 from .contract import Contract
 from .nccl import abort_groups, returns_at_once
-from .place import join_network
+from .place import join_network, without_name_server
 from .sockets import GroupSockets
 from .tap import Tap
 
@@ -49,9 +49,10 @@ class Groups:
         self.dissolve()
         self._tap.interceptors.clear()  # a fault belongs to the generation it was armed in
         if self._store_at != (host, port):
-            self._store = dist.TCPStore(
-                host, port, None, is_master=False, timeout=timedelta(seconds=STORE_TIMEOUT_S), wait_for_workers=False
-            )
+            with without_name_server():
+                self._store = dist.TCPStore(
+                    host, port, None, is_master=False, timeout=timedelta(seconds=STORE_TIMEOUT_S), wait_for_workers=False
+                )
             self._store_at = (host, port)
             self.sockets.spare(port)
         store = dist.PrefixStore(f"generation-{generation}", self._store)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
+import re
+import subprocess
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -25,6 +29,21 @@ NAMES = (
 
 def test_it_is_the_version_these_parts_were_read_in() -> None:
     assert version("ipyparallel").startswith("9.2.")
+
+
+def test_the_controllers_only_use_of_time_is_the_pause_that_is_left_out() -> None:
+    source = inspect.getsource(importlib.import_module("ipyparallel.controller.app"))
+    assert re.findall(r"\btime\b[.(]\S*", source) == ["time.sleep(0.25)"]
+
+
+def test_no_engine_imports_a_debugger_once_the_module_is_there_without_one() -> None:
+    program = (
+        "import sys; sys.modules['debugpy'] = None; import ipykernel.debugger; del sys.modules['debugpy'];"
+        "from ipykernel.ipkernel import IPythonKernel; from labkit.rank import forkserver;"
+        "assert IPythonKernel.debugger_class; print([name for name in sys.modules if 'debugpy' in name or 'pydevd' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_a_message_takes_content_buffers_a_target_and_a_hook() -> None:

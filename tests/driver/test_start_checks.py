@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from labkit.devices import Gpu
 from labkit.driver import start as start_module
+from labkit.driver.cluster import last_line
 from labkit.driver.current import HOLDER
 from labkit.driver.start import choose_backend, make_seats, start
 from labkit.errors import LabkitError, NotEnoughDevices, NotEnoughMemory, UnknownName, UsageError, WorldMismatch
@@ -155,3 +157,10 @@ def test_gloo_ranks_sit_on_the_cpu_and_talk_on_loopback(monkeypatch) -> None:
     assert all(seat.env["GLOO_SOCKET_IFNAME"] == "lo" and int(seat.env["OMP_NUM_THREADS"]) >= 1 for seat in seats)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth7")
     assert "GLOO_SOCKET_IFNAME" not in make_seats(1, "gloo", [])[0].env, "the user has said which"
+
+
+def test_the_last_words_of_a_process_are_its_own_and_no_warning_of_torchs(tmp_path: Path) -> None:
+    log = tmp_path / "rank-0.log"
+    log.write_text("one\nit can't enter its host\n[W1201 02:00:14.017193761 socket.cpp:207] [c10d] The hostname ...\n\n")
+    assert last_line(log) == "it can't enter its host"
+    assert last_line(tmp_path / "none.log") == ""
