@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from labkit.wire import Call, CallSite, CodeError, Evidence, Frame
@@ -28,19 +29,22 @@ def _w(*args, **kw):
     return world(*args, **kw).run()
 
 
-def _two_sites(world_, rank, other_line):
-    """The rank's last call comes from another line."""
-    line = world_.calls[rank]
-    line[-1] = replace(line[-1], site=CallSite("cell 7", other_line))
-    return world_
+GROUPS: list[Callable[[], list[Case]]] = []
+
+
+def group(make: Callable[[], list[Case]]) -> Callable[[], list[Case]]:
+    """Put a function that makes some cases into the corpus."""
+    GROUPS.append(make)
+    return make
 
 
 def cases() -> list[Case]:
     """All cases, live and after the fact."""
-    return [*_process(), *_mismatch(), *_lines(), *_absent(), *_p2p(), *_safe(), *_after()]
+    return [case for make in GROUPS for case in make()]
 
 
-def _process() -> list[Case]:
+@group
+def process() -> list[Case]:
     return [
         Case("killed", _w("ar1 ar2", {2: "ar1 die"}).evidence(), "LK001", (2,),
              "rank 2 died (killed by SIGKILL) while ranks 0, 1 and 3 wait in all_reduce #2 (cell 7, line 2).", "abort"),
@@ -58,7 +62,8 @@ def _process() -> list[Case]:
     ]  # fmt: skip
 
 
-def _mismatch() -> list[Case]:
+@group
+def mismatch() -> list[Case]:
     swapped = {2: "ar1 bc3 ar2"}
     return [
         Case("order", _w("ar1 ar2 bc3", swapped).evidence(), "LK004", (2,),
@@ -93,7 +98,8 @@ def _mismatch() -> list[Case]:
     ]  # fmt: skip
 
 
-def _lines() -> list[Case]:
+@group
+def lines() -> list[Case]:
     three = "ar1 ar2 ar3"
     return [
         Case("twins", _w(three, {2: "ar2 ar1 ar3"}).evidence(), "LK008", (2,),
@@ -118,7 +124,8 @@ def _lines() -> list[Case]:
     ]  # fmt: skip
 
 
-def _absent() -> list[Case]:
+@group
+def absent() -> list[Case]:
     behind = _w("ar1", {1: "busy1"}, 3)
     waits_async = _w("ar1&", {1: "busy1"}, 3, source="work = dist.all_reduce(x)\nwork.wait()")
     for rank in (0, 2):
@@ -153,7 +160,8 @@ def _absent() -> list[Case]:
     ]  # fmt: skip
 
 
-def _p2p() -> list[Case]:
+@group
+def p2p() -> list[Case]:
     return [
         Case("both receive", _w("", {0: "recv1^1", 1: "recv2^0"}, 2).evidence(), "LK013", (0, 1),
              "rank 0 waits in recv from rank 1 (cell 7, line 1); rank 1 waits in recv from rank 0 (cell 7, line 2).", "hang"),
@@ -167,7 +175,8 @@ def _p2p() -> list[Case]:
     ]  # fmt: skip
 
 
-def _safe() -> list[Case]:
+@group
+def safe() -> list[Case]:
     same = world("ar1").run(1)
     for rank in (1, 2, 3):
         same._advance(rank)
@@ -192,7 +201,8 @@ def _safe() -> list[Case]:
     ]  # fmt: skip
 
 
-def _after() -> list[Case]:
+@group
+def after() -> list[Case]:
     """The same worlds after a deadline has cut who waited."""
     late = _w("ar1 ar2", {2: "ar1 busy2"}).cut()
     came = Call(2, 2, "all_reduce", "world", (0, 1, 2, 3), (8,), "float32", 32, "sum", -1, False, CallSite("cell 7", 2), 7,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from ..pages import carry_out, copy, run
 
 NAME = "forgotten-broadcast"
 
@@ -17,29 +15,9 @@ NAME = "forgotten-broadcast"
 @pytest.fixture
 def tree(root: Path, tmp_path: Path) -> Path:
     """A copy of labkit and its fault tests with the page's file in it, and nothing else changed."""
-    page = (root / "docs" / "adding-a-fault.md").read_text()
-    where = re.search(r"Write this to `(labkit/faults/\w+\.py)`", page)
-    source = re.search(r"```python\n(.*?)```", page, flags=re.S)
-    assert where is not None
-    assert source is not None
-    for part in ("labkit", "tests/faults"):
-        shutil.copytree(root / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("tests/conftest.py", "pyproject.toml"):
-        shutil.copy(root / file, tmp_path / file)
-    (tmp_path / where[1]).write_text(source[1])
+    copy(root, tmp_path, "labkit", "tests/faults", "tests/conftest.py", "tests/pages.py", "pyproject.toml")
+    carry_out(root / "docs" / "adding-a-fault.md", tmp_path)
     return tmp_path
-
-
-def run(tree: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree), "LABKIT_RUN_ROOT": str(tree / "runs")},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
 
 
 def test_the_command_of_the_page_explains_it(root: Path, tree: Path) -> None:

@@ -1,0 +1,24 @@
+"""The pages that tell how to add something, all carried out on one copy of the whole tree, and its whole pure lane."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .pages import carry_out, copy, run
+
+PAGES = ("adding-a-fault.md", "adding-a-rule.md")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_the_whole_pure_lane_passes_with_all_that_the_pages_add(root: Path, tmp_path: Path) -> None:
+    tree = copy(root, tmp_path)
+    written = [name for page in PAGES for name in carry_out(root / "docs" / page, tree)]
+    assert len(written) >= len(PAGES)
+    ran = run(tree, "-m", "pytest", "-q", "--deselect", "tests/diagnosis/test_adding_a_rule.py", "--deselect",
+              "tests/faults/test_adding_a_fault.py", "-p", "no:cacheprovider", limit_s=1400)  # fmt: skip
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
+    assert re.search(r"\d{4} passed", ran.stdout), ran.stdout[-500:]
