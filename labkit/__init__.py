@@ -20,8 +20,8 @@ __all__ = ["__version__", "current", "doctor", "errors", "lab", "load_ipython_ex
 if TYPE_CHECKING:
     from . import errors
     from .doctor import run_checks as doctor
-    from .driver.labnote import lab
-    from .driver.scripts import torchrun
+    from .instruments.labnote import lab
+    from .instruments.scripts import torchrun
     from .notebook import current, load_ipython_extension, start
 
 # name -> (module, attribute); no attribute means the module itself
@@ -29,8 +29,8 @@ _HOMES = {
     "start": ("notebook", "start"),
     "current": ("notebook", "current"),
     "errors": ("errors", ""),
-    "lab": ("driver.labnote", "lab"),
-    "torchrun": ("driver.scripts", "torchrun"),
+    "lab": ("instruments.labnote", "lab"),
+    "torchrun": ("instruments.scripts", "torchrun"),
     "load_ipython_extension": ("notebook", "load_ipython_extension"),
 }
 

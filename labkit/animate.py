@@ -151,7 +151,7 @@ class Film:
     def __init__(self, trace: Trace, theme: str = "light") -> None:
         self.trace, (self.back, self.ink) = trace, THEMES[theme]
         self.scene: Scene = place(trace, portrait=True)
-        self._image, self._draw, fonts = _pillow()
+        self.image_module, self._draw, fonts = _pillow()
         self._font = functools.cache(lambda size: fonts.load_default(size=size))
         self.scale = min((WIDTH - 2 * _MARGIN) / self.scene.width, _ROOM / self.scene.height, 3.0)
         self.left = (WIDTH - self.scene.width * self.scale) / 2
@@ -184,7 +184,7 @@ class Film:
         return self._known[key]
 
     def _still(self, position: int, arrived: bool) -> Any:
-        image = self._image.new("RGB", (WIDTH * _FINE, HEIGHT * _FINE), self.back)
+        image = self.image_module.new("RGB", (WIDTH * _FINE, HEIGHT * _FINE), self.back)
         pen = Pen(self._draw.Draw(image), self._font, self.scale, self.left, self.top)
         self._boxes(pen, position, arrived)
         if position:
@@ -262,7 +262,7 @@ class Film:
     def _plate(self, label: str, color: str) -> Any:
         width, height = plain.label_width(label), 17.0
         size = (round(width * self.scale) * _FINE, round(height * self.scale) * _FINE)
-        image = self._image.new("RGBA", size, (0, 0, 0, 0))
+        image = self.image_module.new("RGBA", size, (0, 0, 0, 0))
         pen = Pen(self._draw.Draw(image), self._font, self.scale, 0.0, 0.0)
         pen.draw.rounded_rectangle([0, 0, size[0] - 1, size[1] - 1], size[1] // 2, color)
         pen.text(width / 2, height / 2, label, 13, ON_ARROW)
@@ -288,7 +288,7 @@ def _encode(av: Any, film: Film, path: Path, number: int) -> None:
 
 def _write_gif(film: Film, path: Path, number: int) -> None:
     steps = len(film.trace.frames)
-    sample = film._image.new("RGB", (WIDTH, HEIGHT))  # what all frames take their colours from
+    sample = film.image_module.new("RGB", (WIDTH, HEIGHT))  # what all frames take their colours from
     for index in range(3):
         part = next(iter(film.frames(1))) if not index else film.still(steps if index == 1 else (steps + 1) // 2)
         sample.paste(part.resize((WIDTH // 3, HEIGHT)), (WIDTH // 3 * index, 0))

@@ -120,8 +120,8 @@ def _torch() -> str:
 
 def _check(options: argparse.Namespace, text: str | None) -> None:
     """What can be seen to be wrong before a world is started, which takes seconds."""
-    from .driver.arguments import check_once, check_op, check_rounds, contestants
     from .driver.checks import targets_of
+    from .instruments.arguments import check_once, check_op, check_rounds, contestants
     from .schedule.sweeps import parse_sizes
 
     parse_sizes(options.sizes)

@@ -211,9 +211,10 @@ def start(
     """
     from .driver.current import HOLDER
     from .driver.start import start as bring_up
+    from .instruments.labnote import DESK
 
     ensure_loaded()
-    HOLDER.telling = lambda: views.Progress(_publisher(), quiet_s=1.0)
+    HOLDER.progress = lambda: views.Progress(_publisher(), quiet_s=1.0)
     with views.Progress(_publisher()) as progress:
         world = bring_up(
             ranks,
@@ -228,6 +229,7 @@ def start(
             deadline_s=deadline_s,
             group_timeout_s=group_timeout_s,
             on_progress=progress.say,
+            listeners=[DESK],
         )
         progress.done(f"{world.world_size} ranks are ready ({world.backend}, {format_seconds(world.started_in_s)})")
         return world
@@ -259,7 +261,7 @@ def load_ipython_extension(ipython: Any) -> None:
     for view in views.VIEWS.values():
         _draw_by(display, view.place, lambda value: value)
     _draw_by(display, ("labkit.driver.injection", "ActiveInjection"), lambda value: value.record)
-    display.ipython_display_formatter.for_type_by_name("labkit.driver.live", "Live", lambda live: show_live(ipython, live))
+    display.ipython_display_formatter.for_type_by_name("labkit.instruments.watch", "Live", lambda live: show_live(ipython, live))
 
 
 def _draw_by(display: Any, place: tuple[str, str], record_of: Callable[[Any], Any]) -> None:

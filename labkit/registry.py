@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
@@ -29,8 +30,9 @@ class Registry(Generic[T]):
     labkit.errors.UnknownName: no fruit 'aple'; did you mean 'apple'?
     """
 
-    def __init__(self, kind: str, package: str | None = None) -> None:
-        self.kind, self._package = kind, package
+    def __init__(self, kind: str, package: str | None = None, *, entry_points: str = "") -> None:
+        """`entry_points` names a group of entry points: the modules of other packages that add things of this kind."""
+        self.kind, self._package, self._entry_points = kind, package, entry_points
         self._things: dict[str, T] = {}
         self._loaded = package is None
 
@@ -46,7 +48,7 @@ class Registry(Generic[T]):
         return lambda thing: self.add(name, thing)
 
     def load(self) -> None:
-        """Import every module of the package once; in-tree breakage raises."""
+        """Import every module of the package once, and what other packages add; in-tree breakage raises."""
         if self._loaded:
             return
         self._loaded = True
@@ -55,9 +57,20 @@ class Registry(Generic[T]):
             for module in pkgutil.iter_modules(package.__path__):
                 if not module.name.startswith("_"):
                     importlib.import_module(f"{self._package}.{module.name}")
+            self._load_entry_points()
         except BaseException:
             self._loaded = False
             raise
+
+    def _load_entry_points(self) -> None:
+        """What another package adds; one that can't be loaded is left out with a warning, since the rest must work."""
+        from importlib.metadata import entry_points  # takes a while to import
+
+        for entry in entry_points(group=self._entry_points) if self._entry_points else ():
+            try:
+                entry.load()
+            except Exception as error:  # noqa: BLE001 - somebody else's module may raise anything
+                warnings.warn(f"{self.kind} {entry.name} ({entry.value}) could not be loaded: {error!r}", stacklevel=2)
 
     def __getitem__(self, name: str) -> T:
         self.load()

@@ -28,6 +28,7 @@ from .driver.record import Recorder
 from .driver.replay import Change, Replay
 from .driver.rundir import run_root
 from .driver.world import DEADLINE_S, World
+from .instruments.labnote import DESK
 from .schedule.cost import Link
 from .schedule.recording import Source, load_record, save_record
 
@@ -55,7 +56,7 @@ def fake_world(ranks: int = 4, *, mode: str = "raw", deadline_s: float = DEADLIN
     """
     cluster = FakeCluster(ranks, link=link)
     cluster.start(mode)
-    return World(cast(Any, cluster), mode=mode, deadline_s=deadline_s)
+    return World(cast(Any, cluster), mode=mode, deadline_s=deadline_s, listeners=[DESK])
 
 
 def record(world: World, path: str | Path, note: str = "") -> Recorder:
@@ -121,7 +122,7 @@ def leak_check(wait_s: float = 5.0, *, slack: int = 0) -> Iterator[None]:
     A fork server that was started inside, and is meant to outlive its world, is given up first. `slack` descriptors
     more are no leak.
     """
-    server = HOLDER._server
+    server = HOLDER.running_server
     mark, kept = uuid.uuid4().hex, os.environ.get(MARK)
     before = Belongings.now(mark)
     os.environ[MARK] = mark
@@ -131,7 +132,7 @@ def leak_check(wait_s: float = 5.0, *, slack: int = 0) -> Iterator[None]:
         os.environ.pop(MARK)
         if kept is not None:
             os.environ[MARK] = kept
-    if HOLDER._server is not server:
+    if HOLDER.running_server is not server:
         HOLDER.drop_server()
     end_s = time.monotonic() + wait_s
     while (left := Belongings.now(mark).beyond(before, slack)) and time.monotonic() < end_s:

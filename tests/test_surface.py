@@ -18,8 +18,8 @@ HOMES = {
     "current": "notebook",
     "doctor": "doctor",
     "load_ipython_extension": "notebook",
-    "lab": "driver.labnote",
-    "torchrun": "driver.scripts",
+    "lab": "instruments.labnote",
+    "torchrun": "instruments.scripts",
 }
 
 

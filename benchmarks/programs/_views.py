@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from labkit import views
 from labkit.driver.live import Live
+
+from labkit import views
 from labkit.driver.world import World
 
 from . import _tap

@@ -6,7 +6,7 @@ import time
 
 from ..wire import RankCard, RankView
 from . import host
-from .feed import Seat
+from .core import Seat
 
 
 def make_card(view: RankView, seat: Seat, backend: str) -> RankCard:

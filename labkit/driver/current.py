@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from .world import World
 
 
-class Teller(Protocol):
-    """Shows what is going on for as long as it takes."""
+class ProgressReporter(Protocol):
+    """Shows what a long task is doing."""
 
     def say(self, text: str) -> None:
-        """What is going on now; replaces what was said before."""
+        """Show this line in place of the one before."""
 
 
 class Silent:
-    """A teller for where nobody listens."""
+    """A progress reporter that shows nothing."""
 
     def say(self, text: str) -> None:
         pass
@@ -33,16 +33,32 @@ class Silent:
 class Holder:
     """Holds at most one running world; ends everything when the kernel exits.
 
-    `telling`: how whoever holds the world shows what takes long. The driver draws nothing, so a notebook puts its own here.
+    `progress` makes the reporter for long tasks. The driver draws nothing, so a notebook puts its own here.
     """
 
     def __init__(self) -> None:
-        self.world: World | None = None
-        self.telling: Callable[[], AbstractContextManager[Teller]] = lambda: nullcontext(Silent())
+        self._world: World | None = None
+        self.progress: Callable[[], AbstractContextManager[ProgressReporter]] = lambda: nullcontext(Silent())
         self._server: ForkServer | None = None
         self._owner = os.getpid()
         self._lock = threading.Lock()
         atexit.register(self.close)
+
+    @property
+    def world(self) -> World | None:
+        """The running world; None if there is none or it is stopped."""
+        if self._world is not None and self._world.stopped:
+            self._world = None
+        return self._world
+
+    @world.setter
+    def world(self, world: World | None) -> None:
+        self._world = world
+
+    @property
+    def running_server(self) -> ForkServer | None:
+        """The fork server, if one was started."""
+        return self._server
 
     def server(self) -> ForkServer:
         """The fork server, started now if none is up."""

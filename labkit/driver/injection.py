@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ..faults import Expectation, Fault
 from ..wire import CellResult, Injection
 
-if TYPE_CHECKING:
-    from .world import World
-
 
 class ActiveInjection:
-    """What `world.inject` returns: armed already; as a context manager, taken out at the end of the block."""
+    """What `world.inject` returns: armed already; as a context manager, taken out at the end of the block.
 
-    def __init__(self, world: World, fault: Fault, rank: int, params: dict[str, Any], fired_before: int) -> None:
-        self._world, self.fault, self.rank, self.params = world, fault, rank, params
-        self._fired_before = fired_before
-        self._expectation = fault.expect[world.mode]  # what was declared for the mode it was armed in
+    `fired(rank)` counts the faults that have fired in a rank's process, `disarm(rank)` takes them out of it.
+    """
+
+    def __init__(
+        self, fault: Fault, rank: int, params: dict[str, Any], mode: str, *, fired: Callable[[int], int],
+        disarm: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        self.fault, self.rank, self.params = fault, rank, params
+        self._count_fired, self._disarm = fired, disarm
+        self._fired_before = fired(rank)
+        self._expectation = fault.expect[mode]  # what was declared for the mode it was armed in
         self._fired = 0
         self._verdict = ""
         self.active = True
@@ -32,7 +37,7 @@ class ActiveInjection:
 
     def _count(self) -> int:
         if self.active:
-            self._fired = max(self._fired, self._world._fired(self.rank) - self._fired_before)
+            self._fired = max(self._fired, self._count_fired(self.rank) - self._fired_before)
         return self._fired
 
     def expect(self, expectation: Expectation) -> None:
@@ -49,7 +54,7 @@ class ActiveInjection:
         if self.active:
             self._count()
             self.active = False
-            self._world._disarm(self.rank)
+            self._disarm(self.rank)
 
     def __enter__(self) -> ActiveInjection:
         return self

@@ -1,4 +1,4 @@
-"""The learner's interrupt, kept waiting for as long as it takes to do a small thing whole."""
+"""The learner's interrupt, deferred until a short piece of work is complete."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from types import FrameType
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
-    """Hear an interrupt only at the end of this block, where it is raised.
+def defer_sigint() -> Iterator[None]:
+    """Raise an interrupt that comes inside this block only at its end.
 
-    A request that only some ranks have got is worse than one that all have: they would wait for each other, and the next
-    request would meet ranks at different work. Python raises interrupts in the main thread only, so elsewhere nothing is held.
+    A request must reach all of its ranks or none: if only some had it, they would wait for the others, and the next
+    request would find the ranks at different work. Python raises interrupts in the main thread only, so in other
+    threads this does nothing.
     """
     before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if before in (None, signal.SIG_IGN):  # not Python's own, which can't be put back; or interrupts are none here
+    if before in (None, signal.SIG_IGN):  # a handler that Python can't put back, or interrupts are ignored
         yield
         return
     heard: list[int] = []

@@ -224,7 +224,7 @@ def _answered(future: Any) -> bool:
     return future.done() and future.exception() is None
 
 
-def whole(work: Callable[[], RecoveryReport]) -> tuple[RecoveryReport, bool]:
+def run_uninterrupted(work: Callable[[], RecoveryReport]) -> tuple[RecoveryReport, bool]:
     """Do a recovery to its end, which is seconds away, and only then hear an interrupt: half of one loses variables."""
     done: list[RecoveryReport | BaseException] = []
     over = threading.Event()  # an interrupted Thread.join leaves is_alive() wrong in Python 3.11

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..devices import Gpu, find_gpus
 from ..errors import NotEnoughDevices, NotEnoughMemory, StartError, UsageError, WorldMismatch
@@ -14,6 +14,7 @@ from ..machine import DEFAULT_RANKS, MAX_RANKS, RANK_BYTES, free_memory_bytes
 from ..registry import unknown
 from ..units import format_bytes, is_whole
 from .cluster import Cluster, seat_environment
+from .core import Listener
 from .current import HOLDER
 from .feed import Seat
 from .gpus import check_shared_gpu, nccl_environment, nccl_version, pin, shared
@@ -43,6 +44,7 @@ def start(
     deadline_s: float = DEADLINE_S,
     group_timeout_s: float = GROUP_TIMEOUT_S,
     on_progress: Callable[[str], None] | None = None,
+    listeners: Sequence[Listener] = (),
 ) -> World:
     """Start a world of live ranks, or give the one that runs.
 
@@ -62,6 +64,7 @@ def start(
     HOLDER.world = bring_up(
         ranks, backend, mode=mode, launcher=launcher, share_gpu=share_gpu, hosts=hosts, rate=rate, delay=delay,
         placement=placement, deadline_s=deadline_s, group_timeout_s=group_timeout_s, on_progress=on_progress,
+        listeners=listeners,
     )  # fmt: skip
     return HOLDER.world
 
@@ -70,6 +73,7 @@ def bring_up(
     ranks: int | None, backend: str, *, mode: str = "raw", launcher: str = "auto", share_gpu: bool = False,
     hosts: int | str = 0, rate: str = "", delay: str = "", placement: str = "block", deadline_s: float = DEADLINE_S,
     group_timeout_s: float = GROUP_TIMEOUT_S, on_progress: Callable[[str], None] | None = None,
+    listeners: Sequence[Listener] = (),
 ) -> World:  # fmt: skip
     """The same beside whatever runs: the caller's own, who has to stop it."""
     began = time.monotonic()
@@ -86,7 +90,7 @@ def bring_up(
         if under is not None:
             under.close()
         raise
-    return World(cluster, mode=mode, deadline_s=deadline_s, started_in_s=time.monotonic() - began)
+    return World(cluster, mode=mode, deadline_s=deadline_s, started_in_s=time.monotonic() - began, listeners=listeners)
 
 
 def _overridden(ranks: int | None, backend: str) -> tuple[int | None, str]:

@@ -43,10 +43,9 @@ def measure(
     reason = why_not(Shape(rate, delay))
     if reason:
         return dataclasses.replace(recorded(), reason=reason)
-    with HOLDER.telling() as teller:
-        say = on_progress or teller.say
+    with HOLDER.progress() as progress:
+        say = on_progress or progress.say
         with bring_up(ranks, "gloo", hosts=hosts, rate=rate, delay=delay, on_progress=say) as world:
-            world.apart = True
             return report(world, rate=rate, delay=delay, sizes=sizes, compared=compared, rounds=rounds, say=say)
 
 

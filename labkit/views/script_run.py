@@ -48,4 +48,4 @@ def html(run: Any) -> str:
     return h.block(body + h.details("the script", h.pre(run.source)), "good" if run.ok else "bad")
 
 
-add(("labkit.driver.scripts", "ScriptRun"), text, html)
+add(("labkit.instruments.scripts", "ScriptRun"), text, html)

@@ -10,8 +10,8 @@ import pytest
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
-WATCH = "from labkit.driver.live import Live\nLive(world)"
-TIMELINE = "from labkit.timeline import make_timeline\nmake_timeline(world._cluster.feed.look(world._evidence(), ask=False))"
+WATCH = "from labkit.instruments.watch import Live\nLive(world.core)"
+TIMELINE = "from labkit.timeline import make_timeline\nmake_timeline(world.core.look(ask=False))"
 HANG = "%%ranks\nx = torch.ones(4)\nif rank == 1:\n    import time; time.sleep(8)\ndist.all_reduce(x)"
 BUSY = """%%ranks
 import time

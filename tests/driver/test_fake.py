@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from labkit.driver import labnote
 from labkit.driver.cluster import Cluster
 from labkit.driver.fake import FakeCluster, turns
 from labkit.driver.fake.cluster import FakeFeed, FakeTransport
@@ -20,6 +19,7 @@ from labkit.driver.transport import Transport
 from labkit.driver.world import World
 from labkit.errors import DeadlineExceeded, RankBusy, RankDead, RankRaised, UnknownName, UsageError
 from labkit.faults import FAULTS
+from labkit.instruments import labnote
 from labkit.testing import fake_world
 from labkit.wire import dumps, loads, to_plain
 

@@ -208,7 +208,7 @@ class Heard:
 
 def test_what_takes_long_is_told_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = Heard()
-    monkeypatch.setattr(HOLDER, "telling", lambda: nullcontext(heard))
+    monkeypatch.setattr(HOLDER, "progress", lambda: nullcontext(heard))
     with fake_world(4) as world:
         world.sweep([1024, 2048], ["ring", "all_reduce"])
         assert heard.said == [
@@ -256,7 +256,7 @@ def test_a_result_is_not_put_where_no_variable_can_be(into: object) -> None:
 def test_an_interrupt_while_requests_go_out_waits_until_all_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A real signal after the first rank has its request: the others get theirs, and then the ranks are freed."""
     with fake_world(3) as world:
-        transport, sent = world._cluster.transport, []
+        transport, sent = world.core.cluster.transport, []
         request = transport.request
 
         def interrupted(rank: int, *args: object, **options: object) -> object:

@@ -60,7 +60,7 @@ def test_what_is_looked_for_in_a_client_is_set_in_its_source() -> None:
 # ---- on a real controller, with two ranks
 @pytest.fixture
 def transport(world_of) -> IppTransport:
-    return world_of(2)._cluster.transport
+    return world_of(2).core.cluster.transport
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_the_control_channel_answers_while_the_main_thread_is_busy(transport: Ip
 @live
 def test_an_id_that_was_given_back_can_be_taken_again(world_of) -> None:
     world = world_of(2)
-    cluster = world._cluster
+    cluster = world.core.cluster
     heard = threading.Event()
     cluster.transport._client._registration_callbacks.append(lambda event: heard.set())
     before = cluster.transport._client._engines[1]
@@ -174,7 +174,7 @@ def test_nothing_that_a_rank_sends_is_unpickled(transport: IppTransport, tmp_pat
 
 @live
 def test_the_attack_would_work_on_a_plain_client(world_of, tmp_path: Path) -> None:
-    cluster = world_of(2)._cluster
+    cluster = world_of(2).core.cluster
     path = tmp_path / "made-by-a-pickle"
     info = json.loads((cluster.folder.path / "security" / "ipcontroller-client.json").read_text())
     with ipp.Client(info, timeout=10) as plain:

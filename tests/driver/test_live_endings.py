@@ -23,10 +23,10 @@ import json, os, sys, time
 from labkit.driver.start import start
 from labkit.driver.current import HOLDER
 world = start(2, "gloo", launcher=sys.argv[1])
-cluster = world._cluster
+cluster = world.core.cluster
 pids = [seat.pid for seat in cluster.seats] + [cluster._controller, cluster._store[0]]
-if HOLDER._server is not None:
-    pids.append(HOLDER._server.pid)
+if HOLDER.running_server is not None:
+    pids.append(HOLDER.running_server.pid)
 print(json.dumps({"pids": pids, "folder": str(cluster.folder.path)}), flush=True)
 for line in sys.stdin:
     exec(line)

@@ -233,7 +233,7 @@ def test_a_sweep_of_some_ranks_leaves_the_others_alone(world_of: WorldMaker) -> 
 
 def test_an_interrupt_while_requests_go_out_leaves_a_usable_world(world_of: WorldMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of(3)
-    transport = world._cluster.transport
+    transport = world.core.cluster.transport
     request = transport.request
     for work in (
         lambda: world.run_cell("x = torch.ones(1)\nfor _ in range(10**6):\n    dist.all_reduce(x)"),

@@ -85,9 +85,9 @@ def test_a_rank_that_catches_its_interrupt_is_replaced(world: World) -> None:
 def test_a_failure_climbs(world: World, failures: dict[str, int], rung: str, restarts: int) -> None:
     hang(world)
     for what, times in failures.items():
-        world._cluster.fail(what, times)
+        world.core.cluster.fail(what, times)
     report = world.recover()
-    assert (report.rung, world._cluster.restarts, report.replaced) == (rung, restarts, (0, 1, 2))
+    assert (report.rung, world.core.cluster.restarts, report.replaced) == (rung, restarts, (0, 1, 2))
     assert [step for step in report.steps if step.startswith("that failed: ")]
     assert report.kept == {}
     assert sound(world)
@@ -95,16 +95,16 @@ def test_a_failure_climbs(world: World, failures: dict[str, int], rung: str, res
 
 def test_nothing_helps(world: World) -> None:
     hang(world)
-    world._cluster.fail("form", 99)
+    world.core.cluster.fail("form", 99)
     with pytest.raises(RecoveryError, match=r"could not be brought back: form was told to fail; world.stop"):
         world.recover()
-    world._cluster.fail("form", 0)
+    world.core.cluster.fail("form", 0)
     assert world.recover(force=True).rung in ("soft", "world")
     assert sound(world)
 
 
 def test_a_lost_controller_is_the_last_rung_at_once(world: World) -> None:
-    world._cluster.lose()
+    world.core.cluster.lose()
     assert world.recover().rung == "cluster"
     assert sound(world)
 
@@ -124,7 +124,7 @@ def test_faults_are_taken_out_by_recovery(world: World) -> None:
 
 
 def test_ranks_at_work_come_to_rest_before_their_waits_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    transport, asked = world._cluster.transport, []
+    transport, asked = world.core.cluster.transport, []
     control = transport.control
     looks = [False, False, True, False, True, True, True]  # ranks 1 and 2 in turn, then both of them three times
 
@@ -138,7 +138,7 @@ def test_ranks_at_work_come_to_rest_before_their_waits_are_cut(world: World, mon
         return answer
 
     hang(world)
-    for pending in world._pending.values():
+    for pending in world.core.pending.values():
         pending.asked_s -= 60  # what was asked a moment ago may be on its way still
     monkeypatch.setattr(transport, "control", scripted)
     assert world.interrupt().rung == "soft"

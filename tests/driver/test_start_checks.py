@@ -34,7 +34,7 @@ def nothing_starts(monkeypatch) -> Iterator[None]:
     for name in ("LABKIT_RANKS", "LABKIT_BACKEND"):
         monkeypatch.delenv(name, raising=False)
     yield
-    assert HOLDER._server is None or HOLDER._server.alive
+    assert HOLDER.running_server is None or HOLDER._server.alive
 
 
 @pytest.mark.parametrize("ranks", [0, -1, True, False, "4", 2.0, 2.5, [4], float("nan")])

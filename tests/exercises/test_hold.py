@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from labkit.driver.labnote import Lab
 from labkit.errors import YourTurn
 from labkit.exercises import NotYet
 from labkit.exercises._base import hold
+from labkit.instruments.labnote import Lab
 
 CASES = [(f"for {n}", (n,), 2.0 * n) for n in (1, 2, 300)]
 

@@ -60,7 +60,7 @@ def world() -> Iterator[World]:
 
 
 def calls(world: World, rank: int) -> list[Call]:
-    ring = read_ring(world._cluster.folder.path / f"rank-{rank}.beacon")
+    ring = read_ring(world.core.cluster.folder.path / f"rank-{rank}.beacon")
     assert ring is not None
     return list(ring.calls)
 

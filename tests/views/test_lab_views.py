@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from labkit.doctor.records import CheckResult, DoctorReport
-from labkit.driver.scripts import ScriptRun
 from labkit.exercises.primes import Roll
+from labkit.instruments.scripts import ScriptRun
 from labkit.labrecord import CheckSeen, Guess, LabRecord, OpSeen, Told
 from labkit.views import to_html, to_text
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..driver.core import WorldCore
 from ..errors import UsageError, count, shown
 from ..registry import unknown
 from ..schedule import ALGORITHMS, Algorithm, Schedule, check_programs, check_schedule, programs
@@ -15,9 +16,6 @@ from ..schedule.ops import reduce_op
 from ..schedule.records import ITEM_BYTES, MOST
 from ..schedule.sweeps import LIBRARY_MODELS
 from ..units import is_whole
-
-if TYPE_CHECKING:
-    from .world import World
 
 LIBRARY = "library"
 
@@ -88,7 +86,7 @@ def contestants(given: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def schedule_of(world: World, algorithm: Any, params: dict[str, Any]) -> Schedule:
+def schedule_of(world: WorldCore, algorithm: Any, params: dict[str, Any]) -> Schedule:
     """The schedule for this world, of an algorithm or its name; one that is a schedule already must fit."""
     if not isinstance(algorithm, Schedule):
         found = algorithm if isinstance(algorithm, Algorithm) else ALGORITHMS[algorithm]
@@ -104,7 +102,7 @@ def schedule_of(world: World, algorithm: Any, params: dict[str, Any]) -> Schedul
     return algorithm
 
 
-def levels(world: World, algorithm: Algorithm, params: dict[str, Any]) -> dict[str, Any]:
+def levels(world: WorldCore, algorithm: Algorithm, params: dict[str, Any]) -> dict[str, Any]:
     """The parameters, with the ranks on each host where the algorithm asks for them and the world is on hosts."""
     places = world.hosts
     local = len(places) // max(1, len(set(places)))
@@ -114,7 +112,7 @@ def levels(world: World, algorithm: Algorithm, params: dict[str, Any]) -> dict[s
     return {**params, "ranks_per_host": local} if alike else params
 
 
-def compared(world: World, algorithms: Any) -> list[Schedule]:
+def compared(world: WorldCore, algorithms: Any) -> list[Schedule]:
     """The schedules of a comparison: all-reduces of this world, and right ones, since a wrong one's speed means nothing."""
     hint = 'name all-reduce algorithms, for example ["ring", "binomial-tree"]'
     given = several(algorithms, hint)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from labkit.driver.feed import Feed, Seat
-from labkit.driver.live import Glance, Live, Reader, describe
+from labkit.driver.feed import Seat
+from labkit.instruments.watch import Glance, Live, Reader, describe
 from labkit.ring import SLOTS, RingWriter, read_ring
 from labkit.wire import Call, CallSite
 
@@ -82,10 +81,7 @@ class PaperWorld:
 
     def __init__(self, folder: Path, pid: int) -> None:
         self.broken, self.stopped = "", False
-        seats = [Seat(0, pid)]
-        feed = Feed(folder, seats, transport=None)  # type: ignore[arg-type]
-        launcher = SimpleNamespace(name="fork")
-        self._cluster = SimpleNamespace(seats=seats, feed=feed, folder=SimpleNamespace(path=folder), launcher=launcher)
+        self.seats, self.folder, self.launcher = [Seat(0, pid)], folder, "fork"
 
 
 def test_cards_of_a_rank_that_runs_dies_and_is_stopped_with_its_world(tmp_path: Path) -> None:
@@ -101,7 +97,7 @@ def test_cards_of_a_rank_that_runs_dies_and_is_stopped_with_its_world(tmp_path: 
     world.broken = "since cell 7"
     assert live.look().cards[0].state == "stuck in all_reduce #1"
     assert "world.recover()" in live.look().note
-    world._cluster.seats[0].exit_code = -9
+    world.seats[0].exit_code = -9
     assert (live.look().cards[0].state, live.look().cards[0].detail) == ("dead", "exit code -9")
     world.stopped = True
     assert (live.over, live.look().cards[0].state, live.look().note) == (True, "ended", "the world is stopped")

@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from labkit.driver import scripts
 from labkit.driver.current import HOLDER
 from labkit.driver.start import start
 from labkit.driver.world import World
 from labkit.errors import NoWorld, UsageError
+from labkit.instruments import scripts
 
 
 @pytest.mark.parametrize(("backend", "device"), [("gloo", "'cpu'"), ("nccl", "'cuda', dist.get_node_local_rank()")])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..driver.checks import targets_of
+from ..driver.core import WorldCore, instrument
+from ..driver.current import HOLDER
 from ..errors import LabkitError, UsageError
 from ..plain import dumps
 from ..schedule import ALGORITHMS, Algorithm, Sample, crossover, fit, predict, programs
@@ -14,12 +17,7 @@ from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective
 from ..units import format_bytes
 from .arguments import catalogue_name, check_once, check_op, check_rounds, contestants, levels
 from .armed import refuse_armed
-from .checks import targets_of
-from .current import HOLDER
-from .schedules import ask_all, backend_of, compare, spans, where
-
-if TYPE_CHECKING:
-    from .world import World
+from .schedules import compare, measured_on, spans, where
 
 OnProgress = Callable[[int, int, Point], None]
 CALIBRATE = (1 << 10, 1 << 15, 1 << 20, 1 << 22)
@@ -27,8 +25,9 @@ AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
 LARGEST_BYTES = 64 << 20
 
 
+@instrument
 def sweep(
-    world: World,
+    world: WorldCore,
     sizes: Sequence[int] | int | str = "1K:16M:4",
     collectives: Sequence[str | Algorithm] = ("all_reduce",),
     *,
@@ -58,10 +57,10 @@ def sweep(
     points: list[Point] = []
     interrupted, error = False, ""
     try:
-        with HOLDER.telling() as teller:
+        with HOLDER.progress() as progress:
             for name, size in wanted:
                 if on_progress is None:
-                    teller.say(f"measuring {name} at {format_bytes(size)}: {len(points) + 1} of {len(wanted)}")
+                    progress.say(f"measuring {name} at {format_bytes(size)}: {len(points) + 1} of {len(wanted)}")
                 points.append(_point(world, members, name, size, dtype, reduce_name, rounds, warmups, deadline_s))
                 if on_progress is not None:
                     on_progress(len(points), len(wanted), points[-1])
@@ -71,7 +70,7 @@ def sweep(
         if not points:
             raise
         error = str(failure)
-    return Sweep(backend_of(world), len(members), tuple(points), warmups, interrupted, error, where=where(world, members))
+    return Sweep(measured_on(world), len(members), tuple(points), warmups, interrupted, error, where=where(world, members))
 
 
 def _fitting(name: str, size: int, dtype: str, world_size: int) -> int:
@@ -81,7 +80,7 @@ def _fitting(name: str, size: int, dtype: str, world_size: int) -> int:
 
 
 def _point(
-    world: World, members: tuple[int, ...], name: str, size: int, dtype: str, op: str, rounds: int, warmups: int,
+    world: WorldCore, members: tuple[int, ...], name: str, size: int, dtype: str, op: str, rounds: int, warmups: int,
     deadline_s: float | None,
 ) -> Point:  # fmt: skip
     collective, item_bytes, world_size = collective_of(name), ITEM_BYTES[dtype], len(members)
@@ -96,7 +95,7 @@ def _point(
         {"program": dumps(made[rank]) if rank in made else "", "members": list(members), **shared}
         for rank in range(world.world_size)
     ]
-    outcomes = ask_all(world, "sweep_point", payloads, deadline_s)
+    outcomes = world.request_each("sweep_point", payloads, deadline_s=deadline_s, must_answer=True).outcomes
     times = spans([outcome.value for outcome in outcomes if outcome.rank in members])
     return Point(
         name=name, collective=collective, world_size=world_size, num_bytes=size, dtype=dtype,
@@ -104,8 +103,9 @@ def _point(
     )  # fmt: skip
 
 
+@instrument
 def crossing(
-    world: World, one: str | Algorithm, other: str | Algorithm, *, rounds: int = 7, deadline_s: float | None = None
+    world: WorldCore, one: str | Algorithm, other: str | Algorithm, *, rounds: int = 7, deadline_s: float | None = None
 ) -> Crossing:
     """Fit both algorithms on four sizes, predict where they cross, and measure around there."""
     one, other = catalogue_name(one), catalogue_name(other)
@@ -115,16 +115,16 @@ def crossing(
         if ALGORITHMS[name].collective != "all_reduce":
             raise UsageError(f"{name} is no all-reduce", hint="name two all-reduce algorithms")
 
-    with HOLDER.telling() as teller:
+    with HOLDER.progress() as progress:
 
         def measure(size: int) -> Comparison:
-            teller.say(f"{one} beside {other} at {format_bytes(size)}")
+            progress.say(f"{one} beside {other} at {format_bytes(size)}")
             return compare(world, [one, other], num_bytes=max(4, size // 4 * 4), rounds=rounds, deadline_s=deadline_s)
 
         return _crossing(world, one, other, measure)
 
 
-def _crossing(world: World, one: str, other: str, measure: Callable[[int], Comparison]) -> Crossing:
+def _crossing(world: WorldCore, one: str, other: str, measure: Callable[[int], Comparison]) -> Crossing:
     taken = [measure(size) for size in CALIBRATE]
     samples = [
         Sample(timing.name, world.world_size, each.num_bytes, timing.median_s) for each in taken for timing in each.timings[:2]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from ..driver.core import WorldCore, instrument
 from ..errors import UsageError
 from ..schedule.nccl_lines import read_nccl_log
 from ..schedule.nccl_log import NcclLog
 
-if TYPE_CHECKING:
-    from .world import World
-
-FILES = "nccl-{rank}.*.log"  # in the world's folder log/; rank/nccl.py names them
+FILES = "nccl-{rank}.*.log"  # in the world's folder log/; the ranks name them
 
 
-def nccl_log(world: World) -> NcclLog:
+@instrument
+def nccl_log(world: WorldCore) -> NcclLog:
     """The rings, trees, transports and choices of this world, as NCCL has logged them until now.
 
     UsageError where there is no such log: on gloo, or if the user's own NCCL_DEBUG asks for another one.
@@ -25,7 +23,7 @@ def nccl_log(world: World) -> NcclLog:
     return read_nccl_log(*nccl_log_texts(world))
 
 
-def nccl_log_texts(world: World) -> list[str]:
+def nccl_log_texts(world: WorldCore) -> list[str]:
     """The log's text, of each rank's newest process."""
     if world.stopped:
         raise UsageError("this world is stopped", hint="start a new one with labkit.start()")
@@ -34,7 +32,7 @@ def nccl_log_texts(world: World) -> list[str]:
             f"{world.backend} keeps no log of its choices, NCCL does",
             hint="see another machine's: from labkit.schedule.nccl_log import recorded; recorded()",
         )
-    folder, texts = world._cluster.folder.path / "log", []
+    folder, texts = world.folder / "log", []
     for rank in range(world.world_size):
         files = sorted(folder.glob(FILES.format(rank=rank)), key=lambda file: file.stat().st_mtime)
         texts += [file.read_text(errors="replace") for file in files[-1:]]

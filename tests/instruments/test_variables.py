@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from labkit.driver.variables import pack, unpack
 from labkit.errors import UsageError
+from labkit.instruments.variables import pack, unpack
 from labkit.testing import fake_world
 
 DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
@@ -91,13 +91,13 @@ def test_a_tensor_that_numpy_does_not_have() -> None:
         def numpy(self) -> None:
             raise TypeError("Got unsupported ScalarType BFloat16")
 
-    with pytest.raises(UsageError, match=r"w does not travel: .*BFloat16.*float32"):
+    with pytest.raises(UsageError, match=r"w can.t be sent to a rank: .*BFloat16.*float32"):
         pack({"w": Tensor()})
 
 
 def test_a_file_is_not_taken_apart() -> None:
     file = io.TextIOWrapper(io.BytesIO(b"text"))
-    with pytest.raises(UsageError, match="f is a TextIOWrapper, which does not travel"):
+    with pytest.raises(UsageError, match="f is a TextIOWrapper, which can.t be sent to a rank"):
         pack({"f": file})
     assert file.read() == "text"
 
@@ -106,7 +106,7 @@ def test_a_file_is_not_taken_apart() -> None:
     "value", [object(), {1, 2}, b"bytes", lambda: None, numpy.array(["a"]), numpy.array([object()]), [object()]]
 )
 def test_what_does_not_travel(value: object) -> None:
-    with pytest.raises(UsageError, match=r"x is a .*, which does not travel; push numbers"):
+    with pytest.raises(UsageError, match=r"x is a .*, which can.t be sent to a rank; push numbers"):
         pack({"x": value})
 
 
@@ -117,7 +117,7 @@ def test_what_has_no_end() -> None:
     for _ in range(100_000):
         deep = [deep]
     for value in (circle, deep):
-        with pytest.raises(UsageError, match="does not travel"):
+        with pytest.raises(UsageError, match="can.t be sent"):
             pack({"x": value})
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labkit.driver import labnote
 from labkit.errors import UnknownName, UsageError
 from labkit.exercises import NotYet
+from labkit.instruments import labnote
 from labkit.labrecord import Guess, LabRecord, Told
 from labkit.wire import RankCard, TensorSample, TensorTable, WorldStatus, loads
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from labkit.driver.gpus import nccl_environment
-from labkit.driver.nccl_logs import FILES, nccl_log
 from labkit.errors import UsageError
+from labkit.instruments.nccl_log import FILES, nccl_log
 from labkit.rank.nccl import name_log
 from labkit.testing import fake_world
 
@@ -22,8 +22,7 @@ OURS = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "LABKIT_NCCL_LOG"}
 
 def world(folder: Path, **changes: Any) -> Any:
     (folder / "log").mkdir()
-    cluster = SimpleNamespace(folder=SimpleNamespace(path=folder))
-    return SimpleNamespace(**{"backend": "nccl", "world_size": 2, "stopped": False, "_cluster": cluster, **changes})
+    return SimpleNamespace(**{"backend": "nccl", "world_size": 2, "stopped": False, "folder": folder, **changes})
 
 
 # ---- whose setting counts

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..errors import RankDead, RankStuck, UsageError, join_ranks
+from ..driver.checks import check_deadline
+from ..driver.core import WorldCore, instrument
+from ..driver.ranks import RUN_S
+from ..errors import UsageError, join_ranks
 from ..plain import dumps
 from ..schedule import Algorithm, Schedule, check_programs, programs
 from ..schedule.hosts import link_in_words
 from ..schedule.records import ITEM_BYTES, Comparison, RankRun, ScheduleRun, Timing
 from ..wire import CellResult, Diagnosis, Outcome
-from . import cells
 from .arguments import LIBRARY, check_op, check_rounds, check_size, compared, labels, schedule_of
 from .armed import Armed, refuse_armed
-from .checks import check_deadline, raise_first
 from .variables import check_name
 
-if TYPE_CHECKING:
-    from .transport import Pending
-    from .world import World
-
 LATE_S = 0.5  # a run that took no longer has nobody who came late
-RUN_S = 60.0  # patience with a run, unless the caller says otherwise
-_CALLERS = ("UsageError", "UnknownName")
 
 
+@instrument
 def run_schedule(
-    world: World,
+    world: WorldCore,
     algorithm: str | Algorithm | Schedule,
     *,
     numel: int | None = None,
@@ -67,26 +63,27 @@ def run_schedule(
         "trace": bool(trace) or armed.may_fire,
     }  # fmt: skip
     payloads = [{"program": dumps(program), **shared} for program in made]
-    outcomes, diagnosis = ask(world, "schedule", payloads, limit, armed.may_resolve(limit))
+    replies = world.request_each("schedule", payloads, deadline_s=limit, may_resolve=armed.may_resolve(limit))
+    outcomes, diagnosis = replies.outcomes, replies.diagnosis
     run = _run_record(schedule, outcomes, diagnosis, op=name, size=size, dtype=dtype, traced=trace)
     if diagnosis is None and (armed.may_fire or not run.ended or run.seconds >= LATE_S):
         run = replace(run, diagnosis=_after(world, outcomes))
-    notes = armed.told([len(program.moves(run.num_elements)) for program in made], schedule.name)
-    return replace(run, backend=backend_of(world), notes=notes)
+    notes = armed.notes([len(program.moves(run.num_elements)) for program in made], schedule.name)
+    return replace(run, backend=measured_on(world), notes=notes)
 
 
-def _after(world: World, outcomes: tuple[Outcome, ...]) -> Diagnosis | None:
+def _after(world: WorldCore, outcomes: tuple[Outcome, ...]) -> Diagnosis | None:
     """What is to be said of a run that ended: of its own moves alone, without asking the ranks."""
-    found = world._judge(world._cluster.feed.look(world._evidence(), ask=False, sources=world._source))
-    moves = [call for view in found.evidence.ranks for call in view.calls if call.turn == world._turn]
-    if found.healthy or not moves:
+    found = world.judge(world.look(ask=False))
+    if found.healthy or not world.made_now(found.evidence):
         return None
-    world._note(CellResult(world.cell, outcomes, found, None, 0.0, world.world_size))
+    world.note(CellResult(world.cell, outcomes, found, None, 0.0, world.world_size), found.evidence)
     return found
 
 
+@instrument
 def compare(
-    world: World,
+    world: WorldCore,
     algorithms: Sequence[str | Algorithm | Schedule],
     *,
     num_bytes: int = 1 << 20,
@@ -109,28 +106,27 @@ def compare(
         {"programs": [dumps(each[rank]) for each in made], "numel": numel, "dtype": dtype, "op": name, "rounds": rounds}
         for rank in range(world.world_size)
     ]
-    outcomes = ask_all(world, "compare_schedules", payloads, deadline_s)
+    outcomes = world.request_each("compare_schedules", payloads, deadline_s=deadline_s, must_answer=True).outcomes
     by_rank = [outcome.value["times"] for outcome in outcomes]
     names = [*labels(schedules), LIBRARY]
     timings = tuple(Timing(each, spans([times[index] for times in by_rank])) for index, each in enumerate(names))
-    return Comparison(world.world_size, numel * ITEM_BYTES[dtype], dtype, timings, backend_of(world), where=where(world))
+    return Comparison(world.world_size, numel * ITEM_BYTES[dtype], dtype, timings, measured_on(world), where=where(world))
 
 
-def backend_of(world: World) -> str:
+def measured_on(world: WorldCore) -> str:
     """What moved the bytes; "fake" in a world whose ranks are acted, so that nobody takes its times for measured ones."""
-    return "fake" if world._cluster.launcher.name == "fake" else world.backend
+    return "fake" if world.launcher == "fake" else world.backend
 
 
-def where(world: World, members: tuple[int, ...] = ()) -> str:
+def where(world: WorldCore, members: tuple[int, ...] = ()) -> str:
     """For instance "ranks 0 and 2 of 4, on hosts 0 and 1; links: 200mbit"; "" for all ranks of this machine as it is."""
     members = members or tuple(range(world.world_size))
     some = f"{join_ranks(members)} of {world.world_size}" if len(members) < world.world_size else ""
-    under = world._cluster.under if world.hosts else None
-    if under is None:
+    if not world.hosts:
         return some
-    places = {under.places[rank] for rank in members}
+    places = {world.hosts[rank] for rank in members}
     on = f"on {join_ranks(sorted(places)).replace('rank', 'host')}"
-    links = f"; links: {link_in_words(under.shape.rate, under.shape.delay)}" if len(places) > 1 else ""
+    links = f"; links: {link_in_words(*world.links)}" if len(places) > 1 else ""
     return f"{some}, {on}{links}" if some else f"{on}{links}"
 
 
@@ -142,67 +138,6 @@ def spans(by_rank: Sequence[Sequence[Sequence[float]]]) -> tuple[float, ...]:
     """
     rounds = zip(*by_rank, strict=True)
     return tuple(max(end for _, end in each) - max(begin for begin, _ in each) for each in rounds)
-
-
-def ask(
-    world: World,
-    op: str,
-    payloads: Sequence[dict[str, Any]],
-    deadline_s: float | None,
-    may_resolve: frozenset[str] = cells.MAY_RESOLVE,
-) -> tuple[tuple[Outcome, ...], Diagnosis | None]:
-    """One request to every rank, each with its own payload; watched like a cell, so that a hang is explained.
-
-    An interrupt frees the ranks and is raised on.
-    """
-    targets = world._ready(None)
-    limit = check_deadline(max(world.deadline_s, RUN_S) if deadline_s is None else deadline_s)
-    world._targets = targets
-    world._turn += 1
-    look = _news(world)
-    pendings: list[Pending] = []
-    watch = cells.Watch(world._cluster.feed.beats, look, limit, may_resolve=may_resolve)
-    try:
-        world._send_all(pendings, op, {rank: payloads[rank] for rank in targets})
-        diagnosis = cells.run(pendings, watch)
-    except KeyboardInterrupt:
-        cells.close(pendings)
-        world.interrupt()
-        raise
-    outcomes = cells.outcomes(pendings, "late" if watch.expired else "stuck")
-    failed = [outcome for outcome in outcomes if not outcome.ok]
-    if not failed:
-        return outcomes, None
-    if all(outcome.error is not None and outcome.error.type in _CALLERS for outcome in failed):
-        raise_first(op, outcomes)
-    diagnosis = diagnosis or look()
-    world._note(CellResult(world.cell, outcomes, diagnosis if not diagnosis.healthy else None, None, 0.0, world.world_size))
-    return outcomes, diagnosis
-
-
-def _news(world: World) -> Callable[[], Diagnosis]:
-    """`world.diagnose`, less what it says already: a cell that ended badly is not this request's fault.
-
-    But a rank that is gone or stopped by now is: it was there when the request was checked.
-    """
-    known = {verdict.sentence for verdict in world.diagnose().verdicts if verdict.code not in ("LK001", "LK002")}
-
-    def look() -> Diagnosis:
-        found = world.diagnose()
-        return replace(found, verdicts=tuple(verdict for verdict in found.verdicts if verdict.sentence not in known))
-
-    return look
-
-
-def ask_all(world: World, op: str, payloads: Sequence[dict[str, Any]], deadline_s: float | None) -> tuple[Outcome, ...]:
-    """The same, for what is worth nothing unless all ranks answer: raises with the verdict if there is one."""
-    outcomes, diagnosis = ask(world, op, payloads, deadline_s)
-    verdict = diagnosis.verdict if diagnosis is not None else None
-    if verdict is not None:
-        kind = RankDead if any(outcome.status == "dead" for outcome in outcomes) else RankStuck
-        raise kind(verdict.sentence, hint="world.recover() brings the ranks back", ranks=verdict.culprits)
-    raise_first(op, outcomes)
-    return outcomes
 
 
 def _run_record(

@@ -14,17 +14,14 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
+from ..driver.core import WorldCore, instrument
+from ..driver.current import current
 from ..errors import UsageError
 from ..units import format_seconds
 from ..wire import record
-from .current import current
-
-if TYPE_CHECKING:
-    from .world import World
 
 DEADLINE_S = 60.0
 _GRACE_S = 3.0  # torchrun ends its workers itself if it is asked to
@@ -90,14 +87,20 @@ def make_script(code: str, *, variable: str, ranks: int, backend: str = "gloo", 
 
 
 def torchrun(show: str, cell: int | None = None, *, deadline_s: float = DEADLINE_S) -> ScriptRun:
+    """Run a rank cell of this notebook as a script under torchrun; see `script`, which does it for a given world."""
+    found: ScriptRun = current().script(show, cell, deadline_s=deadline_s)
+    return found
+
+
+@instrument
+def script(world: WorldCore, show: str, cell: int | None = None, *, deadline_s: float = DEADLINE_S) -> ScriptRun:
     """Run a rank cell of this notebook (the last one unless `cell` says which) as a script under torchrun.
 
     `show` is the variable to bring back. The cell must stand on its own: a script knows nothing of the
     cells before it. At `deadline_s` its processes are ended, by pid.
     """
-    world = current()
     number = world.cell if cell is None else cell
-    code = world._source(number)
+    code = world.source(number)
     if not code:
         raise UsageError(f"no rank cell {number}", hint=f"the last one is {world.cell}")
     if not show.isidentifier():
@@ -105,9 +108,9 @@ def torchrun(show: str, cell: int | None = None, *, deadline_s: float = DEADLINE
     return run_script(world, code, show, f"cell_{number}.py", deadline_s)
 
 
-def run_script(world: World, code: str, variable: str, name: str, deadline_s: float) -> ScriptRun:
+def run_script(world: WorldCore, code: str, variable: str, name: str, deadline_s: float) -> ScriptRun:
     """Write the script into the world's private folder, run it there, read what it wrote."""
-    folder = world._cluster.folder.path / "scripts" / Path(name).stem
+    folder = world.folder / "scripts" / Path(name).stem
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for old in folder.glob("*.json"):
         old.unlink()

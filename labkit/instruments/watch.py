@@ -11,8 +11,10 @@ import struct
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ..driver import host
+from ..driver.cards import make_card
+from ..driver.core import Seat, WorldCore, instrument
 from ..ring import (
     _BODY,
     _HEADER,
@@ -25,12 +27,6 @@ from ..ring import (
     SLOTS,
 )
 from ..wire import CallSite, RankCard, WorldStatus
-from . import host
-from .cards import make_card
-from .feed import Feed, Seat
-
-if TYPE_CHECKING:
-    from .world import World
 
 NEWEST = 4  # calls looked at, so that one that waits is found behind asynchronous ones
 _TEXT_BYTES = 256
@@ -116,51 +112,50 @@ class Reader:
 class Live:
     """What `world.watch()` gives: in a watched notebook rank cards that move, elsewhere the cards as they are now."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, world: WorldCore) -> None:
+        self.world = world
         self._readers: dict[int, Reader] = {}
         self._memory: dict[int, int] = {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Live) and other._world is self._world
+        return isinstance(other, Live) and other.world is self.world
 
     def __hash__(self) -> int:
-        return hash(id(self._world))
+        return hash(id(self.world))
 
     def __repr__(self) -> str:
-        return f"Live({self._world!r})"
+        return f"Live({self.world.world_size} ranks)"
 
     @property
     def over(self) -> bool:
         """The world is stopped: what `look` gives from now on is its last word."""
-        return self._world.stopped
+        return self.world.stopped
 
     def look(self) -> WorldStatus:
         """The rank cards, without asking any rank."""
-        world, cluster = self._world, self._world._cluster
+        world = self.world
         if self.over:
-            cards = tuple(RankCard(seat.rank, seat.pid, seat.device, world.backend, "ended") for seat in cluster.seats)
-        elif isinstance(cluster.feed, Feed):
-            cards = tuple(self._card(seat) for seat in cluster.seats)
+            cards = tuple(RankCard(seat.rank, seat.pid, seat.device, world.backend, "ended") for seat in world.seats)
+        elif world.folder.is_dir():
+            cards = tuple(self._card(seat) for seat in world.seats)
         else:  # a world without beacons
-            views = cluster.feed.look(world._evidence(), ask=False).ranks
-            cards = tuple(make_card(view, cluster.seats[view.rank], world.backend) for view in views)
+            cards = tuple(make_card(view, world.seats[view.rank], world.backend) for view in world.look(ask=False).ranks)
         note = f"the groups are broken {world.broken}; world.recover() forms new ones" if world.broken and not self.over else ""
-        note = "the world is stopped" if self.over else note
         return WorldStatus(
-            world.world_size, world.backend, world.mode, world.generation, cluster.launcher.name, cards, world.started_in_s, note
-        )
+            world.world_size, world.backend, world.mode, world.generation, world.launcher, cards, world.started_in_s,
+            "the world is stopped" if self.over else note,
+        )  # fmt: skip
 
     def _card(self, seat: Seat) -> RankCard:
-        card = RankCard(seat.rank, seat.pid, seat.device, self._world.backend, "", memory_bytes=self._memory_of(seat.pid))
+        card = RankCard(seat.rank, seat.pid, seat.device, self.world.backend, "", memory_bytes=self._memory_of(seat.pid))
         process = "dead" if seat.exit_code is not None else host.process_state(seat.pid)
         if process == "dead":
             return replace(card, state="dead", detail="" if seat.exit_code is None else f"exit code {seat.exit_code}")
-        path = self._world._cluster.folder.path / seat.beacon
+        path = self.world.folder / f"rank-{seat.rank}.beacon"
         seen = self._readers.setdefault(seat.rank, Reader(path)).glance()
         if seen is not None and seen.pid != seat.pid:
             seen = None  # its predecessor's
-        state, detail = describe(seen, broken=bool(self._world.broken))
+        state, detail = describe(seen, broken=bool(self.world.broken))
         if process == "stopped":
             return replace(card, state="stopped", detail=f"SIGSTOP, {state}" if state != "idle" else "SIGSTOP")
         return replace(card, state=state, detail=detail)
@@ -184,3 +179,10 @@ def describe(seen: Glance | None, *, broken: bool = False) -> tuple[str, str]:
         mine = call is not None and call.site is not None and call.site.cell == seen.cell
         return f"running cell {seen.cell}", f"past {call}, line {call.site.line}" if mine and call and call.site else ""
     return "idle", f"last call: {call}" if call is not None else ""
+
+
+@instrument
+def watch(world: WorldCore) -> Live:
+    """The rank cards, moving while cells run; where nobody watches, as they are now."""
+    world.look(ask=False)
+    return Live(world)

@@ -134,12 +134,12 @@ TURNED_DOWN: list[tuple[Callable[[World], Any], str]] = [
 
 @pytest.mark.parametrize(("ask", "says"), TURNED_DOWN, ids=[says for _, says in TURNED_DOWN])
 def test_what_makes_no_sense_is_one_line_before_anything_runs(world: World, ask: Callable[[World], Any], says: str) -> None:
-    turn = world._turn
+    turn = world.core.request_id
     with pytest.raises(UsageError) as raised:
         ask(world)
     assert says in str(raised.value)
     assert len(str(raised.value).splitlines()) == 1
-    assert world._turn == turn, "nothing was asked of a rank"
+    assert world.core.request_id == turn, "nothing was asked of a rank"
 
 
 def test_torchs_own_ops_have_their_names(world: World) -> None:

@@ -5,24 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ..driver.cells import MAY_RESOLVE
+from ..driver.core import WorldCore
+from ..driver.injection import ActiveInjection
 from ..errors import UsageError
-from .cells import MAY_RESOLVE
-from .injection import ActiveInjection
-
-if TYPE_CHECKING:
-    from .world import World
 
 
-def unfired(world: World) -> list[ActiveInjection]:
-    """The faults that are armed and have not fired yet."""
-    return [active for active in world._injections if active.active and not active.record.fired]
-
-
-def refuse_armed(world: World, what: str) -> None:
+def refuse_armed(world: WorldCore, what: str) -> None:
     """UsageError if a fault is armed: what is measured would be the fault, and it does not fire there anyway."""
-    for active in unfired(world):
+    for active in world.unfired():
         raise UsageError(
             f"{active.fault.name} is armed on rank {active.rank}, and {what} measures ranks as they are",
             hint="leave the `with` block first, or use world.run_schedule, where faults fire",
@@ -36,8 +28,8 @@ class Armed:
     faults: tuple[ActiveInjection, ...]
 
     @classmethod
-    def now(cls, world: World) -> Armed:
-        return cls(tuple(unfired(world)))
+    def now(cls, world: WorldCore) -> Armed:
+        return cls(tuple(world.unfired()))
 
     @property
     def may_fire(self) -> bool:
@@ -53,12 +45,12 @@ class Armed:
                 final |= set(expected.codes)
         return MAY_RESOLVE - final
 
-    def told(self, num_moves: Sequence[int], name: str) -> tuple[str, ...]:
+    def notes(self, num_moves: Sequence[int], name: str) -> tuple[str, ...]:
         """A line for each fault: that it fired, or why it did not."""
-        return tuple(_told(active, num_moves[active.rank], name) for active in self.faults)
+        return tuple(_note(active, num_moves[active.rank], name) for active in self.faults)
 
 
-def _told(active: ActiveInjection, num_moves: int, name: str) -> str:
+def _note(active: ActiveInjection, num_moves: int, name: str) -> str:
     fault, rank, at = active.fault, active.rank, active.params["at"]
     if fault.in_schedule is None:
         return f"the fault {fault.name} on rank {rank} does not apply to a schedule: it did not fire"

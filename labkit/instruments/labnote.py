@@ -20,16 +20,15 @@ import re
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..driver.core import WorldCore
+from ..driver.current import HOLDER
 from ..errors import UsageError
 from ..exercises import CHECKS, NotYet, prediction_of
 from ..exercises.guess import Found, compare, kept, no_guess, said
 from ..labrecord import CheckSeen, Guess, LabRecord, Ledger
-from ..wire import CellResult, RecoveryReport, to_plain
-
-if TYPE_CHECKING:
-    from .world import World
+from ..wire import CellResult, Evidence, RecoveryReport, to_plain
 
 _NAME = re.compile(r"\d\d-[a-z0-9-]+")
 _PACKAGES = ("labkit", "torch", "ipyparallel", "ipykernel", "numpy")
@@ -91,15 +90,15 @@ class Lab:
         return self.write(finished=True)
 
     # ---- what the world tells
-    def saw(self, world: World, result: CellResult | None = None) -> None:
-        """Take in what the world shows now; `result` is of the cell that has just ended."""
-        cluster, ledger = world._cluster, self._ledger
+    def saw(self, world: WorldCore, result: CellResult | None = None, evidence: Evidence | None = None) -> None:
+        """Take in what the world shows; `result` is of the cell that has just ended, `evidence` a look after its end."""
+        ledger = self._ledger
         ledger.world(
-            backend=world.backend, mode=world.mode, launcher=cluster.launcher.name, world_size=world.world_size,
-            folder=str(cluster.folder.path), started_in_s=world.started_in_s,
+            backend=world.backend, mode=world.mode, launcher=world.launcher, world_size=world.world_size,
+            folder=str(world.folder), started_in_s=world.started_in_s,
         )  # fmt: skip
-        ledger.saw(cluster.feed.look(world._evidence(), ask=False))
-        ledger.processes(_noted(cluster.folder.path))
+        ledger.saw(evidence or world.look(ask=False))
+        ledger.processes(_noted(world.folder))
         ledger.faults(world.injections)
         if result is not None:
             ledger.cell(result)
@@ -134,13 +133,24 @@ def _from(answer: tuple[Any, ...], stack: TracebackType | None) -> TracebackType
     return cut or stack
 
 
-class _Desk:
-    """Holds the lab of this kernel, if one is open."""
+class Desk:
+    """Holds the lab of this kernel, if one is open, and lets it hear what happens in a world."""
 
     lab: Lab | None = None
 
+    def saw(self, world: WorldCore, result: CellResult | None = None, evidence: Evidence | None = None) -> None:
+        """Something has happened. Costs nothing while no lab is open."""
+        if self.lab is not None:
+            self.lab.saw(world, result, evidence)
 
-DESK = _Desk()
+    def recovered(self, world: WorldCore, report: RecoveryReport) -> None:
+        """The world has been brought back."""
+        if self.lab is not None:
+            self.lab.recovered(report)
+            self.lab.saw(world)
+
+
+DESK = Desk()
 
 
 def lab(name: str) -> Lab:
@@ -150,19 +160,6 @@ def lab(name: str) -> Lab:
     given = os.environ.get("LABKIT_RECORD", "").strip()
     DESK.lab = Lab(name, Path(given) if given else None)
     return DESK.lab
-
-
-def saw(world: World, result: CellResult | None = None) -> None:
-    """The world's hook: something has happened. Costs nothing while no lab is open."""
-    if DESK.lab is not None and not world.apart:
-        DESK.lab.saw(world, result)
-
-
-def recovered(world: World, report: RecoveryReport) -> None:
-    """The world's hook: it has been brought back."""
-    if DESK.lab is not None and not world.apart:
-        DESK.lab.recovered(report)
-        DESK.lab.saw(world)
 
 
 def write_record(folder: Path, record: LabRecord) -> Path:
@@ -186,9 +183,7 @@ def versions() -> dict[str, str]:
 
 def _noted(folder: Path) -> list[int]:
     """The pids that the world has written down in its folder, and the fork server's."""
-    from .current import HOLDER
-
-    server = HOLDER._server
+    server = HOLDER.running_server
     try:
         pids = [int(pid) for pid in json.loads((folder / "world.json").read_text())["pids"]]
     except (OSError, ValueError, KeyError):

@@ -1,0 +1,303 @@
+"""The ranks of one world: requests go out, answers are awaited, a look is judged once, and recovery frees whoever is stuck."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import wait
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..diagnosis import judge
+from ..errors import DeadlineExceeded, RankDead, RankStuck, UsageError, join_ranks
+from ..wire import CellResult, Diagnosis, Evidence, Injection, Outcome, RecoveryReport, WorldStatus
+from . import cells
+from .cards import make_card
+from .checks import check_deadline, raise_first, ready_ranks
+from .core import Listener, Replies
+from .injection import ActiveInjection
+from .interrupts import defer_sigint
+from .ladder import climb, run_uninterrupted
+from .transport import OnOutput, Pending
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .feed import Seat
+
+RUN_S = 60.0  # patience with a watched request, unless the caller says otherwise
+_CALLERS = ("UsageError", "UnknownName")
+_BROKEN_WORDS = (
+    "Connection closed", "Connection reset", "caused pair closure", "Timed out waiting", "Broken pipe",
+    "NCCL", "Connection refused", "Read error", "Write error",
+)  # fmt: skip
+
+
+class Ranks:
+    """The request core of a world: what `WorldCore` declares, over a cluster."""
+
+    def __init__(
+        self, cluster: Cluster, *, mode: str, deadline_s: float, started_in_s: float = 0.0, listeners: Sequence[Listener] = ()
+    ) -> None:
+        self.cluster, self.mode, self.deadline_s, self.started_in_s = cluster, mode, deadline_s, started_in_s
+        self.listeners = tuple(listeners)
+        self.broken = ""
+        self.cell = 0
+        self.last: CellResult | None = None
+        self.stopped = False
+        self.active: list[ActiveInjection] = []
+        self.request_id = 0
+        self.targets: tuple[int, ...] = ()
+        self.sources: dict[int, str] = {}
+        self.pending: dict[int, Pending] = {}
+        self.names: dict[int, tuple[str, ...]] = {}
+
+    # ---- what it is
+    @property
+    def world_size(self) -> int:
+        return self.cluster.world_size
+
+    @property
+    def backend(self) -> str:
+        return self.cluster.backend
+
+    @property
+    def launcher(self) -> str:
+        return self.cluster.launcher.name
+
+    @property
+    def generation(self) -> int:
+        return self.cluster.generation
+
+    @property
+    def hosts(self) -> tuple[int, ...]:
+        return tuple(self.cluster.hosts)
+
+    @property
+    def links(self) -> tuple[str, str]:
+        under = self.cluster.under if self.hosts else None
+        return (under.shape.rate, under.shape.delay) if under is not None else ("", "")
+
+    @property
+    def folder(self) -> Path:
+        return self.cluster.folder.path
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        return self.cluster.seats
+
+    @property
+    def injections(self) -> list[Injection]:
+        return [active.record for active in self.active]
+
+    def unfired(self) -> list[ActiveInjection]:
+        """The faults that are armed and have not fired."""
+        return [active for active in self.active if active.active and not active.record.fired]
+
+    def source(self, cell: int) -> str:
+        """The code of a rank cell; "" if there is none of this number."""
+        return self.sources.get(cell, "")
+
+    # ---- requests
+    def alive(self) -> None:
+        """UsageError once the world is stopped."""
+        if self.stopped:
+            raise UsageError("this world is stopped", hint="start a new one with labkit.start()")
+
+    def ready(self, ranks: Sequence[int] | int | None) -> tuple[int, ...]:
+        """The ranks a request may go to; an error for those that are not there, dead, or busy."""
+        self.alive()
+        return ready_ranks(ranks, self.cluster, self.pending)
+
+    def limit(self, deadline_s: float | None, least_s: float = 0.0) -> float:
+        """The deadline of a request in seconds: the given one, else the world's, at least `least_s`."""
+        return check_deadline(max(self.deadline_s, least_s) if deadline_s is None else deadline_s)
+
+    def send(
+        self, pendings: list[Pending], op: str, payloads: Mapping[int, Mapping[str, Any]], *, buffers: Sequence[bytes] = (),
+        on_output: OnOutput | None = None,
+    ) -> None:  # fmt: skip
+        """Send a request to several ranks, to all of them even if an interrupt comes meanwhile; fills `pendings`."""
+        self.request_id += 1
+        request = partial(self.cluster.transport.request, turn=self.request_id, buffers=buffers, on_output=on_output)
+        with defer_sigint():
+            for rank, payload in payloads.items():
+                self.pending[rank] = request(rank, op, dict(payload))
+                pendings.append(self.pending[rank])
+
+    def request(
+        self, op: str, payload: Mapping[str, Any], ranks: Sequence[int] | int | None = None, *, deadline_s: float | None = None,
+        buffers: Sequence[bytes] = (), may_fail: bool = False,
+    ) -> Replies:  # fmt: skip
+        """Run a rank op with one payload and wait for the answers; see `WorldCore.request`."""
+        targets, limit = self.ready(ranks), self.limit(deadline_s)
+        started = time.monotonic()
+        pendings: list[Pending] = []
+        try:
+            self.send(pendings, op, dict.fromkeys(targets, payload), buffers=buffers)
+            wait([pending.future for pending in pendings], timeout=max(0.0, limit - (time.monotonic() - started)))
+        except KeyboardInterrupt:
+            if wait([pending.future for pending in pendings], timeout=1.0).not_done:
+                self.recover(force=True)
+            raise
+        late = [pending.rank for pending in pendings if not pending.done]
+        if late:
+            self.broken = self.broken or f"since {op}"
+            raise DeadlineExceeded(
+                f"{join_ranks(late)} did not finish {op} in {limit:g} s",
+                hint="world.diagnose() says why; world.recover() brings the ranks back",
+                ranks=late,
+            )
+        replies = [pending.future.result() for pending in pendings]
+        outcomes = tuple(reply.outcome for reply in replies)
+        if not may_fail:
+            raise_first(op, outcomes)
+        return Replies(outcomes, tuple(reply.buffers for reply in replies), seconds=time.monotonic() - started)
+
+    def request_each(
+        self, op: str, payloads: Sequence[Mapping[str, Any]], *, deadline_s: float | None = None,
+        may_resolve: frozenset[str] | None = None, must_answer: bool = False,
+    ) -> Replies:  # fmt: skip
+        """Run a rank op on all ranks, each with its own payload, watched like a cell; see `WorldCore.request_each`."""
+        self.targets, limit = self.ready(None), self.limit(deadline_s, RUN_S)
+        started, look = time.monotonic(), self._news()
+        pendings: list[Pending] = []
+        resolve = cells.MAY_RESOLVE if may_resolve is None else may_resolve
+        watch = cells.Watch(self.cluster.feed.beats, look, limit, may_resolve=resolve)
+        try:
+            self.send(pendings, op, {rank: payloads[rank] for rank in self.targets})
+            diagnosis = cells.run(pendings, watch)
+        except KeyboardInterrupt:
+            cells.close(pendings)
+            self.recover(force=True)
+            raise
+        outcomes = cells.outcomes(pendings, "late" if watch.expired else "stuck")
+        failed = [outcome for outcome in outcomes if not outcome.ok]
+        if failed:
+            if all(outcome.error is not None and outcome.error.type in _CALLERS for outcome in failed):
+                raise_first(op, outcomes)
+            diagnosis = diagnosis or look()
+            found = None if diagnosis.healthy else diagnosis
+            self.note(CellResult(self.cell, outcomes, found, None, 0.0, self.world_size), diagnosis.evidence)
+        if failed and must_answer:
+            self._raise(op, outcomes, diagnosis)
+        return Replies(outcomes, diagnosis=diagnosis if failed else None, seconds=time.monotonic() - started)
+
+    def _news(self) -> Callable[[], Diagnosis]:
+        """`diagnose`, less what it says already: a cell that ended badly is not this request's fault.
+
+        But a rank that is gone or stopped by now is: it was there when the request was checked.
+        """
+        known = {verdict.sentence for verdict in self.diagnose().verdicts if verdict.code not in ("LK001", "LK002")}
+
+        def look() -> Diagnosis:
+            found = self.diagnose()
+            return replace(found, verdicts=tuple(verdict for verdict in found.verdicts if verdict.sentence not in known))
+
+        return look
+
+    @staticmethod
+    def _raise(op: str, outcomes: Sequence[Outcome], diagnosis: Diagnosis | None) -> None:
+        verdict = diagnosis.verdict if diagnosis is not None else None
+        if verdict is not None:
+            kind = RankDead if any(outcome.status == "dead" for outcome in outcomes) else RankStuck
+            raise kind(verdict.sentence, hint="world.recover() brings the ranks back", ranks=verdict.culprits)
+        raise_first(op, outcomes)
+
+    # ---- seeing
+    def look(self, *, ask: bool = True) -> Evidence:
+        """What every rank is doing now; without `ask` only from the beacons."""
+        self.alive()
+        targets = self.targets or tuple(range(self.world_size))
+        base = Evidence(self.world_size, self.backend, self.mode, self.generation, self.cell, targets)
+        seen: Evidence = self.cluster.feed.look(base, ask=ask, sources=self.source)
+        return seen
+
+    def judge(self, evidence: Evidence, started_s: float | None = None) -> Diagnosis:
+        """A look, judged."""
+        started = time.monotonic() if started_s is None else started_s
+        return Diagnosis(judge(evidence), evidence, time.monotonic() - started)
+
+    def diagnose(self) -> Diagnosis:
+        """A look at all ranks, judged; where the groups are broken and nothing more is to be seen, what was found then."""
+        started = time.monotonic()
+        diagnosis = self.judge(self.look(), started)
+        if diagnosis.healthy and self.last is not None and self.last.diagnosis is not None and self.broken:
+            return self.last.diagnosis  # what was seen when it broke; the ranks have moved on since
+        return diagnosis
+
+    def made_now(self, evidence: Evidence) -> bool:
+        """Whether any rank has made a call in the newest request."""
+        return any(call.turn == self.request_id for view in evidence.ranks for call in view.calls)
+
+    def status(self) -> WorldStatus:
+        """Every rank's card."""
+        evidence = self.look()
+        cards = tuple(make_card(view, self.seats[view.rank], self.backend) for view in evidence.ranks)
+        busy = [rank for rank, pending in self.pending.items() if not pending.done]
+        if self.cluster.lost:
+            note = "the controller is gone; world.recover() starts all anew"
+        elif self.broken:
+            note = f"the groups are broken {self.broken}; world.recover() forms new ones"
+        else:
+            note = f"{join_ranks(busy)} still at cell {self.cell}; world.recover() frees them" if busy else ""
+        return self.status_of(cards, note)
+
+    def status_of(self, cards: tuple[Any, ...], note: str) -> WorldStatus:
+        """The world's own facts around these cards."""
+        return WorldStatus(
+            self.world_size, self.backend, self.mode, self.generation, self.launcher, cards, self.started_in_s, note
+        )
+
+    # ---- remembering
+    def note(self, result: CellResult, evidence: Evidence | None = None) -> None:
+        """Take in how a request ended: the ranks' variables, whether the groups still work, what armed faults did."""
+        self.last = result
+        for rank, pending in self.pending.items():
+            if pending.done and pending.future.result().names:
+                self.names[rank] = pending.future.result().names
+        in_a_call = evidence is None or any(view.waiting_in is not None for view in evidence.ranks)
+        for outcome in result.outcomes:
+            text = str(outcome.error or "")
+            cut = outcome.status in ("late", "stuck") and in_a_call
+            if cut or outcome.status == "dead" or any(word in text for word in _BROKEN_WORDS):
+                self.broken = self.broken or f"since cell {result.cell}"
+        for active in self.active:
+            active.observe(result)
+        self.tell(result, evidence)
+
+    def tell(self, result: CellResult | None = None, evidence: Evidence | None = None) -> None:
+        """Let the listeners hear that something has happened."""
+        for listener in self.listeners:
+            listener.saw(self, result, evidence)
+
+    # ---- faults and mending
+    def fired(self, rank: int) -> int:
+        """How many faults have fired in this rank's process."""
+        return self.cluster.fired(rank)
+
+    def disarm(self, rank: int) -> None:
+        """Take faults out of a rank that can take a request; one that can't is disarmed by recovery."""
+        pending = self.pending.get(rank)
+        if self.seats[rank].exit_code is None and (pending is None or pending.done):
+            self.request("disarm", {}, rank)
+
+    def recover(self, *, force: bool = False) -> RecoveryReport:
+        """Bring every rank back; see `World.recover`."""
+        self.alive()
+        self.tell()
+        settled = not force and self.last is not None and self.last.diagnosis is not None
+        climbing = partial(climb, self.cluster, self.pending, self.names, mode=self.mode, broken=bool(self.broken))
+        report, interrupted = run_uninterrupted(lambda: climbing(force=force, settled=settled))
+        self.broken = ""
+        self.pending.clear()
+        for rank in report.replaced:
+            self.names.pop(rank, None)
+        if report.rung != "none":
+            self.active.clear()
+        for listener in self.listeners:
+            listener.recovered(self, report)
+        if interrupted:
+            raise KeyboardInterrupt
+        return report

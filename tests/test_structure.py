@@ -1,0 +1,97 @@
+"""How the files of labkit hang together: no circle of imports, and no file reads what another keeps private."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+LABKIT = Path(__file__).resolve().parent.parent / "labkit"
+
+# Private names of other people's packages that labkit rests on; contract tests hold most of them.
+ALLOWED = {
+    "driver/ipp.py": {
+        "_client._queue_handlers", "_client._ids", "_client._send", "_client._mux_stream", "_client._control_stream",
+        "_client._closed", "_client._registration_callbacks", "_client._engines", "_client._futures",
+        "_client._query_socket", "Client._dispatch_iopub",
+    },
+    "rank/*": {
+        "c10d._get_default_group", "c10d._world", "backend._allgather_base", "backend._reduce_scatter_base",
+        "group._get_backend", "backend._start_coalescing", "backend._end_coalescing", "group._device_types",
+        "dumps._dump_fr_trace_json", "dumps._dump_nccl_trace_json", "tensor._base",
+    },
+    "*": {"sys._getframe", "sys._current_frames", "os._exit", "os._Environ"},
+}  # fmt: skip
+
+
+def files() -> list[str]:
+    return sorted(path.relative_to(LABKIT).as_posix() for path in LABKIT.rglob("*.py"))
+
+
+def private_reads(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every `x._name` where x is not the object itself or its class, as "x._name"."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.startswith("__"):
+            continue
+        owner = node.value
+        if isinstance(owner, ast.Name) and owner.id in ("self", "cls"):
+            continue
+        name = owner.attr if isinstance(owner, ast.Attribute) else ast.unparse(owner)
+        if name != "super()":
+            yield node.lineno, f"{name}.{node.attr}"
+
+
+@pytest.mark.parametrize("file", files())
+def test_no_file_reads_what_another_keeps_private(file: str) -> None:
+    allowed = ALLOWED["*"] | ALLOWED.get(file, set()) | ALLOWED.get(f"{file.split('/')[0]}/*", set())
+    found = [f"labkit/{file}:{line}: {text}" for line, text in private_reads((LABKIT / file).read_text()) if text not in allowed]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [("world._cluster", "world._cluster"), ("self._world._note(1)", "_world._note"), ("self._own; cls._own; x.__dict__", "")],
+)
+def test_a_private_read_is_caught(source: str, found: str) -> None:
+    assert "".join(text for _, text in private_reads(source)) == found
+
+
+def imported(source: str, package: tuple[str, ...]) -> Iterator[str]:
+    """Full names of everything of labkit that a module imports by a relative import, type-only and late ones included."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def graph(root: Path) -> dict[str, set[str]]:
+    """Which module of labkit imports which. A package counts for what its own file defines."""
+    names = {file: ("labkit", *file.removesuffix(".py").removesuffix("/__init__").split("/")) for file in files()}
+    modules = {".".join(name) for name in names.values()}
+    found: dict[str, set[str]] = {}
+    for file, parts in names.items():
+        used = set()
+        for name in imported((root / file).read_text(), ("labkit", *file.split("/")[:-1])):
+            used.add(name if name in modules else name.rpartition(".")[0])
+        found[".".join(parts)] = {each for each in used if each in modules} - {".".join(parts)}
+    return found
+
+
+def circle(found: Mapping[str, set[str]]) -> list[str]:
+    """The modules of one circle; none if there is no circle."""
+    try:
+        TopologicalSorter(found).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_circle_of_imports() -> None:
+    assert circle(graph(LABKIT)) == []
+
+
+def test_a_circle_is_caught() -> None:
+    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
