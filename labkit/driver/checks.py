@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import DeadlineExceeded, RankBusy, RankDead, RankRaised, UsageError, join_ranks, shown
+from ..errors import DeadlineExceeded, RankBusy, RankDead, RankRaised, UnknownName, UsageError, join_ranks, shown
 from ..units import is_number, is_whole
 from ..wire import Outcome
 
@@ -78,6 +78,6 @@ def raise_first(op: str, outcomes: Sequence[Outcome]) -> None:
     text = error.message if error is not None else first.status
     if error is not None and error.type in ("UnknownName", "UsageError"):
         what, _, hint = text.partition("; ")
-        raise UsageError(what, hint=hint, rank=first.rank)
+        raise (UnknownName if error.type == "UnknownName" else UsageError)(what, hint=hint, rank=first.rank)
     kind = f"{error.type}: " if error else ""
     raise RankRaised(f"rank {first.rank}: {kind}{text}", hint="see world.status()", ranks=[o.rank for o in failed])
