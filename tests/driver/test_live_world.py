@@ -181,7 +181,7 @@ def test_unpicklable_and_large_values_become_a_summary(world_of: WorldMaker) -> 
         (lambda w: w.inject("slow", 9), UsageError, "ranks 0-2"),
         (lambda w: w.tensors("wieght"), UsageError, "did you mean 'weight'"),
         (lambda w: w.pull("wieght"), UsageError, "did you mean 'weight'"),
-        (lambda w: w.push(f=lambda: 0), UsageError, "does not travel"),
+        (lambda w: w.push(f=lambda: 0), UsageError, "can't be sent"),
         (lambda w: w.set_mode("sage"), UsageError, "did you mean 'safe'"),
         (lambda w: start(2), WorldMismatch, "stop"),
         (lambda w: start(backend="nccl"), WorldMismatch, "gloo, not nccl"),
