@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from ..registry import Registry
-from ..wire import Verdict
+from ..wire import Side, Verdict
+from . import words
 from .alignment import Alignment
 
 SECTIONS = ("What", "Why", "Evidence", "Remedy")
@@ -35,9 +36,28 @@ class Rule:
         """The verdict, if this rule's evidence is there."""
         raise NotImplementedError
 
-    def say(self, sentence: str, **parts: Any) -> Verdict:
-        """A verdict of this rule."""
-        return Verdict(self.code, self.name, self.title, sentence, **parts)
+    def say(
+        self,
+        world: Alignment,
+        sentence: str,
+        culprits: tuple[int, ...] = (),
+        *,
+        sides: tuple[Side, ...],
+        fix: str = "",
+        next_step: str = "",
+        facts: tuple[str, ...] = (),
+        ending: str = "hang",
+        waiting: tuple[int, ...] | None = None,
+    ) -> Verdict:
+        """A verdict of this rule: a sentence without its full stop, and the ranks that are to blame.
+
+        `waiting`: all others that wait, if not given. `fix` says how to fix the code; what to do with the world after that is
+        added; `next_step` is said as it is. How long ranks have waited is added to `facts`.
+        """
+        waiting = words.others_waiting(world, culprits) if waiting is None else waiting
+        next_step = next_step or f"{fix}. {words.after_fixing(world)}"
+        facts = (*facts, *words.wait_facts(world))
+        return Verdict(self.code, self.name, self.title, f"{sentence}.", culprits, waiting, sides, next_step, facts, ending)
 
     @classmethod
     def sections(cls) -> dict[str, str]:

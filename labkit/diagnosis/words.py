@@ -2,40 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..errors import join_ranks
 from ..units import format_seconds
 from ..wire import Call, CallSite, Evidence, Side
-from .alignment import Alignment
+from .alignment import Alignment, Disagreement
 from .compare import by_majority
+from .source import comes_later
 
-RECOVER = "world.recover() brings the ranks back."
 SAME_ORDER = "Let every rank call the collectives in the same order"
 
 
+# ---- calls and places
 def named(call: Call) -> str:
-    """A call by name and number, with its group if that is not the world, or its peer.
+    """A call by name and number, with its process group if that is not the world, or its peer.
 
     >>> named(Call(1, 2, "all_reduce", group="tp")), named(Call(1, 0, "recv", root=3))
-    ('all_reduce #2 of group tp', 'recv from rank 3')
+    ('all_reduce #2 of process group tp', 'recv from rank 3')
     """
     if call.p2p:
         peer = f"rank {call.root}" if call.root >= 0 else "any rank"
         return f"{call.op} {'to' if 'send' in call.op else 'from'} {peer}"
-    return f"{call}" if call.group == "world" else f"{call} of group {call.group}"
+    return f"{call}" if call.group == "world" else f"{call} of process group {call.group}"
 
 
-def spot(site: CallSite | None) -> str:
-    """The place in brackets, or nothing if it is not known."""
+def at(site: CallSite | None) -> str:
+    """The place in brackets, with a space before it; "" if it is not known."""
     return f" ({site})" if site is not None else ""
 
 
 def placed(call: Call) -> str:
     """A call with its place: "all_reduce #5 (cell 7, line 2)", "recv from rank 1 (step 2 of ring)"."""
-    return named(call) + (f" ({step_of(call)})" if call.algorithm else spot(call.site))
+    return named(call) + (f" ({step_of(call)})" if call.algorithm else at(call.site))
 
 
+def sized(call: Call) -> str:
+    """A call's tensor: "shape (2, 3), float32"."""
+    return f"shape {tuple(call.shape)}" + (f", {call.dtype}" if call.dtype else "")
+
+
+def verb(ranks: Iterable[int], one: str, many: str) -> str:
+    """Ranks with their verb.
+
+    >>> verb([2], "waits", "wait"), verb([0, 1], "waits", "wait")
+    ('rank 2 waits', 'ranks 0 and 1 wait')
+    """
+    ranks = tuple(ranks)
+    return f"{join_ranks(ranks)} {one if len(ranks) == 1 else many}"
+
+
+def _wait(ranks: tuple[int, ...], live: bool) -> str:
+    return verb(ranks, "waits", "wait") if live else f"{join_ranks(ranks)} waited"
+
+
+# ---- who waits in what
+def in_call(world: Alignment, ranks: tuple[int, ...], call: Call) -> str:
+    """Ranks and their call: "wait in" while they do, "waited in" when that is over, "called" where nobody waits."""
+    waits = [world.waits[rank] for rank in ranks if rank in world.waits]
+    mine = [wait for wait in waits if wait.call.index == call.index]
+    same = [wait for wait in waits if (wait.call.group, wait.call.seq, wait.call.op) == (call.group, call.seq, call.op)]
+    if not (mine or same) or call.state == "refused":
+        return f"{join_ranks(ranks)} called {placed(call)}"
+    return f"{_wait(ranks, any(wait.live for wait in mine or same))} in {placed(call)}"
+
+
+def main_wait(world: Alignment, ranks: Iterable[int]) -> tuple[tuple[int, ...], Call] | None:
+    """Of these ranks' waits, the call that most are in, and who."""
+    calls: dict[tuple[str, int, str], list[int]] = {}
+    for rank in ranks:
+        if rank in world.waits:
+            call = world.waits[rank].call
+            calls.setdefault((call.group, call.seq, call.op), []).append(rank)
+    if not calls:
+        return None
+    most = by_majority(calls.values())[0]
+    return most, world.waits[most[0]].call
+
+
+def wait_text(world: Alignment, ranks: Iterable[int]) -> str:
+    """Of these ranks, those who wait and in what; "" if nobody does."""
+    found = main_wait(world, ranks)
+    return in_call(world, *found) if found else ""
+
+
+def others_waiting(world: Alignment, culprits: Iterable[int]) -> tuple[int, ...]:
+    """Those who wait and are not to blame."""
+    return tuple(rank for rank in world.waits if rank not in set(culprits))
+
+
+# ---- schedules
 def step_of(call: Call) -> str:
     """A move's place in its schedule.
 
@@ -55,77 +111,27 @@ def at_step(world: Alignment, rank: int) -> str:
     return f" {'after' if calls[-1].state == 'done' else 'in'} {step_of(calls[-1])}"
 
 
-def held_up(world: Alignment, culprits: Iterable[int], before: str = "") -> str:
-    """Who waits in a schedule, a clause with `before` it; "" if nobody does."""
+def wait_in_schedule(world: Alignment, culprits: Iterable[int], before: str = "") -> str:
+    """Who waits for the culprits in a schedule, a clause with `before` it; "" if nobody does."""
     culprits = set(culprits)
     others = [wait for rank, wait in world.waits.items() if rank not in culprits]
-    first = [wait for wait in others if wait.call.root in culprits]
-    rest = tuple(wait.rank for wait in others if wait not in first)
+    direct = [wait for wait in others if wait.call.root in culprits]
+    rest = tuple(wait.rank for wait in others if wait not in direct)
     live = any(wait.live for wait in others)
     said = []
     one = len(culprits) == 1
-    kinds = ((False, "for its message" if one else "for their messages"), (True, f"to send to {'it' if one else 'them'}"))
-    for sends, what in kinds:
-        ranks = tuple(wait.rank for wait in first if ("send" in wait.call.op) is sends)
+    message, receiver = ("its message", "it") if one else ("their messages", "them")
+    for sends, what in ((False, f"for {message}"), (True, f"to send to {receiver}")):
+        ranks = tuple(wait.rank for wait in direct if ("send" in wait.call.op) is sends)
         if ranks:
-            verb = do(ranks, "waits", "wait") if live else f"{join_ranks(ranks)} waited"
-            steps = {wait.call.step for wait in first if wait.rank in ranks}
-            where = f" in step {steps.pop()}" if len(steps) == 1 else ""
-            said.append(f"{verb} {what}{where}")
+            steps = {wait.call.step for wait in direct if wait.rank in ranks}
+            said.append(f"{_wait(ranks, live)} {what}" + (f" in step {steps.pop()}" if len(steps) == 1 else ""))
     if rest:
-        verb = do(rest, "waits", "wait") if live else f"{join_ranks(rest)} waited"
-        said.append(f"{verb} in turn" if first else f"{verb} too" if culprits & set(world.waits) else verb)
+        said.append(_wait(rest, live) + (" in turn" if direct else " too" if culprits & set(world.waits) else ""))
     return before + ", and ".join(said) if said else ""
 
 
-def sized(call: Call) -> str:
-    """A call's tensor: "shape (2, 3), float32"."""
-    return f"shape {tuple(call.shape)}" + (f", {call.dtype}" if call.dtype else "")
-
-
-def do(ranks: Iterable[int], one: str, many: str) -> str:
-    """Ranks with their verb.
-
-    >>> do([2], "waits", "wait"), do([0, 1], "waits", "wait")
-    ('rank 2 waits', 'ranks 0 and 1 wait')
-    """
-    ranks = tuple(ranks)
-    return f"{join_ranks(ranks)} {one if len(ranks) == 1 else many}"
-
-
-def in_call(world: Alignment, ranks: tuple[int, ...], call: Call) -> str:
-    """Ranks and their call: "wait in" while they do, "waited in" when that is over, "called" where nobody waits."""
-    waits = [world.waits[rank] for rank in ranks if rank in world.waits and world.waits[rank].call.index == call.index]
-    waits = waits or [world.waits[rank] for rank in ranks if rank in world.waits and _same(world.waits[rank].call, call)]
-    if not waits or call.state == "refused":
-        return f"{join_ranks(ranks)} called {placed(call)}"
-    verb = do(ranks, "waits", "wait") if any(wait.live for wait in waits) else f"{join_ranks(ranks)} waited"
-    return f"{verb} in {placed(call)}"
-
-
-def _same(one: Call, two: Call) -> bool:
-    return (one.group, one.seq, one.op) == (two.group, two.seq, two.op)
-
-
-def main_wait(world: Alignment, ranks: Iterable[int]) -> tuple[tuple[int, ...], Call] | None:
-    """Of these ranks' waits, the call that most are in, and who."""
-    calls: dict[tuple[str, int, str], list[int]] = {}
-    for rank in ranks:
-        if rank in world.waits:
-            call = world.waits[rank].call
-            calls.setdefault((call.group, call.seq, call.op), []).append(rank)
-    if not calls:
-        return None
-    most = by_majority(calls.values())[0]
-    return most, world.waits[most[0]].call
-
-
-def wait_text(world: Alignment, ranks: Iterable[int]) -> str:
-    """Of these ranks, those who wait and in what, or nothing."""
-    found = main_wait(world, ranks)
-    return in_call(world, *found) if found else ""
-
-
+# ---- the sides of a verdict
 def side(evidence: Evidence, ranks: tuple[int, ...], did: str, site: CallSite | None) -> Side:
     """One side of a verdict, with its source line quoted."""
     return Side(tuple(sorted(ranks)), did, site, evidence.source_line(site))
@@ -134,7 +140,7 @@ def side(evidence: Evidence, ranks: tuple[int, ...], did: str, site: CallSite | 
 def call_side(world: Alignment, ranks: tuple[int, ...], call: Call) -> Side:
     """The side of ranks that are or were in a call."""
     word = in_call(world, ranks, call).removeprefix(join_ranks(ranks)).strip()
-    return side(world.evidence, ranks, word.removesuffix(spot(call.site)), call.site)
+    return side(world.evidence, ranks, word.removesuffix(at(call.site)), call.site)
 
 
 def wait_sides(world: Alignment, ranks: Iterable[int]) -> tuple[Side, ...]:
@@ -143,10 +149,11 @@ def wait_sides(world: Alignment, ranks: Iterable[int]) -> tuple[Side, ...]:
     for rank in ranks:
         if rank in world.waits:
             call = world.waits[rank].call
-            found.setdefault((named(call), spot(call.site)), []).append(rank)
+            found.setdefault((named(call), at(call.site)), []).append(rank)
     return tuple(call_side(world, tuple(mine), world.waits[mine[0]].call) for mine in found.values())
 
 
+# ---- facts, the next step, the ending
 def last_call(world: Alignment, rank: int) -> str:
     """A clause: its last call was all_reduce #4 (cell 7, line 2)."""
     calls = world.calls[rank]
@@ -163,7 +170,7 @@ def wait_facts(world: Alignment) -> tuple[str, ...]:
     facts = []
     live = tuple(rank for rank, wait in world.waits.items() if wait.live)
     if live:
-        facts.append(f"{do(live, 'has waited', 'have waited')} for {format_seconds(world.waited_s(live))}")
+        facts.append(f"{verb(live, 'has waited', 'have waited')} for {format_seconds(world.waited_s(live))}")
     refused = tuple(rank for rank, wait in world.waits.items() if not wait.live and wait.call.state == "refused")
     if refused:
         facts.append("safe mode refused the call before it was issued")
@@ -173,13 +180,14 @@ def wait_facts(world: Alignment) -> tuple[str, ...]:
     return tuple(facts)
 
 
-def now(world: Alignment) -> str:
-    """What to do now, after the code is mended."""
-    if any(wait.call.state == "refused" for wait in world.waits.values()) and not any(w.live for w in world.waits.values()):
-        return "Nothing was issued, so the world is well: mend the cell and run it again."
-    if world.waits or world.stand("dead", "stopped"):
-        return RECOVER
-    return f"Then run the {'schedule' if world.algorithm else 'cell'} again: its numbers are wrong."
+def after_fixing(world: Alignment) -> str:
+    """What to do when the code is fixed."""
+    waits = world.waits.values()
+    if any(wait.call.state == "refused" for wait in waits) and not any(wait.live for wait in waits):
+        return "No call was issued, so the world is healthy: fix the cell and run it again."
+    if waits or world.stand("dead", "stopped"):
+        return "world.recover() brings the ranks back."
+    return f"Then run the {'schedule' if world.algorithm else 'cell'} again: its results are wrong."
 
 
 def ending(world: Alignment, column: Mapping[int, Call]) -> str:
@@ -194,11 +202,38 @@ def ending(world: Alignment, column: Mapping[int, Call]) -> str:
     return "error" if quick else "hang"
 
 
-def call_of(column: Mapping[int, Call], ranks: tuple[int, ...]) -> Call:
-    """The call that stands for a side."""
-    return column[ranks[0]]
+# ---- calls of one number that differ
+def blame(world: Alignment, found: Disagreement) -> tuple[tuple[int, ...], str]:
+    """The culprits and a hedge: the minority; where there is none, everybody, unless the source tells more."""
+    if not found.tie:
+        return tuple(sorted(rank for side in found.sides[1:] for rank in side)), ""
+    everyone = tuple(sorted(found.column))
+    if found.aspect != "op" or len(everyone) != 2:
+        return everyone, ""
+    mine, theirs = (found.column[rank].site for rank in everyone)
+    before = [call.site for call in found.track.line(everyone[0]) if call.seq < found.seq]
+    later = comes_later(world.evidence, mine, theirs, before[-1] if before else None)
+    if later is None or mine is None or theirs is None:
+        return everyone, ""
+    rank, site, other = (everyone[0], mine, theirs) if later else (everyone[1], theirs, mine)
+    why = f"line {other.line} was next" if site.line < other.line else f"line {site.line} comes after line {other.line}"
+    return (rank,), f". Most likely rank {rank} is wrong: {why}"
 
 
-def others_waiting(world: Alignment, culprits: Iterable[int]) -> tuple[int, ...]:
-    """Those who wait and are not to blame."""
-    return tuple(rank for rank in world.waits if rank not in set(culprits))
+def both_sides(found: Disagreement, describe: Callable[[Call], str]) -> str:
+    """All sides in a row: rank 0 called this, rank 1 called that."""
+    sides = sorted(found.sides, key=lambda side: side[0])
+    return ", ".join(f"{join_ranks(side)} called {describe(found.call(side))}" for side in sides)
+
+
+def column_sides(world: Alignment, found: Disagreement) -> tuple[Side, ...]:
+    """A side for each party."""
+    return tuple(call_side(world, side, found.call(side)) for side in found.sides)
+
+
+def mismatch_facts(found: Disagreement) -> tuple[str, ...]:
+    """Where the calls still agreed, and whether the differing ones are of different lines."""
+    before = found.seq - 1
+    agreed = f"calls up to #{before} agree" if before in found.track.columns else "it is the first call that could differ"
+    sites = sorted({str(call.site) for call in found.column.values() if call.site is not None})
+    return (agreed, f"they come from different lines: {' and '.join(sites)}") if len(sites) > 1 else (agreed,)

@@ -70,19 +70,19 @@ def mismatch() -> list[Case]:
              "rank 2 called broadcast (cell 7, line 3) while ranks 0, 1 and 3 wait in all_reduce #2 (cell 7, line 2).", "hang"),
         Case("order of 3", _w("ar1 bar2", {0: "bar2 ar1"}, 3).evidence(), "LK004", (0,)),
         Case("order of 2", _w("ar1 ar2 bc3", {1: "ar1 bc3 ar2"}, 2).evidence(), "LK004", (1,),
-             "rank 0 called all_reduce #2 (cell 7, line 2), rank 1 called broadcast #2 (cell 7, line 3); "
-             "rank 1 most likely: line 3 comes after line 2."),
+             "rank 0 called all_reduce #2 (cell 7, line 2), rank 1 called broadcast #2 (cell 7, line 3). "
+             "Most likely rank 1 is wrong: line 3 comes after line 2."),
         Case("order of 2 in branches", _w("ar2", {1: "bc4"}, 2, source=BRANCH).evidence(), "LK004", (0, 1),
              "rank 0 called all_reduce #1 (cell 7, line 2), rank 1 called broadcast #1 (cell 7, line 4)."),
         Case("order, two against two", _w("ar1 bc2", {2: "bc2 ar1", 3: "bc2 ar1"}).evidence(), "LK004", (0, 1, 2, 3)),
         Case("skip seen as order", _w("ar1 bc2", {3: "bc2"}).evidence(), "LK004", (3,)),
         Case("order across groups", _w("ar1 ar2", {0: "ar1%tp ar2", 1: "ar2 ar1%tp", 2: "ar2", 3: "ar2"},
              groups={"tp": (0, 1)}).evidence(), "LK004", (0,),
-             "rank 0 waits in all_reduce #1 of group tp (cell 7, line 1) while ranks 1-3 wait in all_reduce #1 (cell 7, line 2): "
-             "they wait for each other."),
+             "rank 0 waits in all_reduce #1 of process group tp (cell 7, line 1) while ranks 1-3 wait in all_reduce #1 "
+             "(cell 7, line 2): a deadlock, each waits for the other."),
         Case("size", _w("ar1 bar2", {2: "ar1:4 bar2"}).evidence(), "LK005", (2,),
-             "rank 2 called all_reduce #1 with shape (4,), float32 (cell 7, line 1) while ranks 0, 1 and 3 give it shape (8,), "
-             "float32 (cell 7, line 1).", "hang"),
+             "rank 2 called all_reduce #1 with shape (4,), float32 (cell 7, line 1) while ranks 0, 1 and 3 called it with "
+             "shape (8,), float32 (cell 7, line 1).", "hang"),
         Case("dtype", _w("ar1", {0: "ar1/f64"}, 3).evidence(), "LK005", (0,)),
         Case("broadcast size", _w("bc1", {3: "bc1:16"}).evidence(), "LK005", (3,)),
         Case("size of 2", _w("ar1", {1: "ar1:4"}, 2).evidence(), "LK005", (0, 1),
@@ -103,20 +103,19 @@ def lines() -> list[Case]:
     three = "ar1 ar2 ar3"
     return [
         Case("twins", _w(three, {2: "ar2 ar1 ar3"}).evidence(), "LK008", (2,),
-             "rank 2 made all_reduce #1 and #2 in the other order: cell 7, line 2 before cell 7, line 1, "
-             "ranks 0, 1 and 3 the other way round.", "silent"),
+             "rank 2 ran line 2 before line 1 in cell 7 (all_reduce #1 and #2). Ranks 0, 1 and 3 ran line 1 first.", "silent"),
         Case("twins of 3, apart", _w(three, {0: "ar3 ar2 ar1"}, 3).evidence(), "LK008", (0,)),
         Case("twins of 2", _w(three, {1: "ar1 ar3 ar2"}, 2).evidence(), "LK008", (1,)),
         Case("twins beside a branch", _w("bc1 " + three, {0: "bc9 " + three, 3: "bc1 ar2 ar1 ar3"}).evidence(), "LK008", (3,)),
         Case("skipped", _w(three, {2: "ar1 ar3"}).evidence(), "LK009", (2,),
-             "rank 2 skipped all_reduce (cell 7, line 2), which ranks 0, 1 and 3 make as #2; since then calls pair up wrongly, "
-             "and ranks 0, 1 and 3 wait in all_reduce #3 (cell 7, line 3).", "hang"),
+             "rank 2 skipped all_reduce #2 (cell 7, line 2), which ranks 0, 1 and 3 called; from there on the wrong calls are "
+             "matched, and ranks 0, 1 and 3 wait in all_reduce #3 (cell 7, line 3).", "hang"),
         Case("skipped, then another op", _w("ar1 ar2 bc3", {1: "ar2 bc3"}).evidence(), "LK009", (1,)),
         Case("skipped two", _w("ar1 ar2 ar3 ar4 ar5", {1: "ar1 ar4 ar5"}, 3).evidence(), "LK009", (1,)),
         Case("skipped of 2", _w(three, {1: "ar1 ar3"}, 2).evidence(), "LK009", (1,)),
         Case("extra", _w(three, {2: "ar1 ar1 ar2 ar3"}).evidence(), "LK009", (2,),
-             "rank 2 made an extra all_reduce (cell 7, line 1) as #2, which ranks 0, 1 and 3 do not make; "
-             "since then calls pair up wrongly, and rank 2 waits in all_reduce #4 (cell 7, line 3).", "hang"),
+             "rank 2 made an extra all_reduce #2 (cell 7, line 1), which ranks 0, 1 and 3 did not make; "
+             "from there on the wrong calls are matched, and rank 2 waits in all_reduce #4 (cell 7, line 3).", "hang"),
         Case("extra of 2", _w(three, {0: "ar1 ar1 ar2 ar3"}, 2).evidence(), "LK009", (0,)),
         Case("extra at the end", _w("ar1", {3: "ar1 ar2"}).evidence(), "LK009", (3,),
              "rank 3 waits in all_reduce #2 (cell 7, line 2), an extra call: ranks 0-2 have finished cell 7 without it."),
@@ -154,8 +153,8 @@ def absent() -> list[Case]:
         Case("an older cell waits", old.but(1, cell=8).but(2, cell=8).but(3, cell=8).evidence(cell=8, targets=(1, 2, 3)),
              "LK012", (1, 2, 3)),
         Case("straggler", late.late(2, 1.5).evidence(), "LK011", (2,),
-             "rank 2 came to all_reduce #2 (cell 7, line 2) 1.50 s after the first, and ranks 0, 1 and 3 were held up "
-             "by it.", "slow"),
+             "rank 2 is a straggler: it came to all_reduce #2 (cell 7, line 2) 1.50 s after the first rank, and ranks 0, 1 and 3 "
+             "waited for it.", "slow"),
         Case("straggler of 2", _w("ar1", ranks=2).late(0, 0.9).evidence(), "LK011", (0,)),
     ]  # fmt: skip
 
@@ -220,7 +219,7 @@ def after() -> list[Case]:
         Case("after: interrupted in Python", _w("ar1 ar2", {0: "ar1 busy3"}).cut().evidence(), "LK010", (0,),
              "rank 0 was busy in Python at cell 7, line 3 while ranks 1-3 waited in all_reduce #2 (cell 7, line 2)."),
         Case("after: came too late", late.but(2, error=CodeError("RuntimeError", "Connection closed by peer")).evidence(9.0),
-             "LK010", (2,), "rank 2 came to all_reduce #2 (cell 7, line 2) only when the others had given up while "
+             "LK010", (2,), "rank 2 came to all_reduce #2 (cell 7, line 2) only after the others had stopped waiting while "
              "ranks 0, 1 and 3 waited in all_reduce #2 (cell 7, line 2)."),
         Case("after: not sent", world("ar1", targets=(0, 2)).run().cut().evidence(), "LK012", (1, 3)),
         Case("after: p2p", _w("", {0: "recv1^1", 1: "recv2^0"}, 2).cut().evidence(), "LK013", (0, 1)),

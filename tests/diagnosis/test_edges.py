@@ -56,8 +56,8 @@ def test_in_a_loop_the_rank_that_has_ended_tells_skip_from_extra() -> None:
     loop = "ar1 ar2 ar1 ar2 ar1 ar2"
     (skip,) = judge(world(loop, {1: "ar1 ar1 ar2 ar1 ar2"}).run().evidence())
     (extra,) = judge(world(loop, {1: "ar1 ar1 ar2 ar1 ar2 ar1 ar2"}).run().evidence())
-    assert "skipped all_reduce (cell 7, line 2)" in skip.sentence
-    assert "made an extra all_reduce (cell 7, line 1)" in extra.sentence
+    assert "skipped all_reduce #2 (cell 7, line 2)" in skip.sentence
+    assert "made an extra all_reduce #2 (cell 7, line 1)" in extra.sentence
     assert skip.culprits == extra.culprits == (1,)
 
 
@@ -107,12 +107,12 @@ def test_a_recv_from_anyone_waits_for_whoever_can_still_send() -> None:
     assert verdict.sentence == "rank 0 waits in recv from any rank (cell 7, line 1)."
 
 
-def test_of_many_in_one_call_the_one_at_another_line_came_too_soon() -> None:
+def test_of_many_in_one_call_the_one_at_another_line_came_too_early() -> None:
     """Rank 2 makes an extra world call and rank 3 waits for it in their subgroup."""
     programs = {0: "ar5", 1: "ar5", 2: "ar1 ar4%tp ar5", 3: "ar4%tp ar5"}
     (verdict,) = judge(world("", programs, groups={"tp": (2, 3)}).run().evidence())
     assert (verdict.code, verdict.culprits) == ("LK004", (2,))
-    assert verdict.sentence.endswith("they wait for each other; rank 2 came too soon.")
+    assert verdict.sentence.endswith("a deadlock, each waits for the other. Rank 2 came too early.")
 
 
 def test_a_line_of_its_own_is_no_reason_where_a_root_has_a_branch() -> None:
@@ -127,7 +127,7 @@ def test_two_ranks_and_a_call_under_a_branch_name_both() -> None:
     source = "dist.all_reduce(x)\nif flag:\n    dist.all_reduce(y)\ndist.all_reduce(z)"
     (verdict,) = judge(world("ar1 ar3 ar4", {1: "ar1 ar4"}, 2, source=source).run().evidence())
     assert (verdict.code, verdict.culprits) == ("LK009", (0, 1))
-    assert "(or rank 0 made one too many)" in verdict.sentence
+    assert "(or rank 0 made one call too many)" in verdict.sentence
 
 
 def test_an_idle_rank_holds_no_lock() -> None:

@@ -183,9 +183,9 @@ def test_an_op_of_ones_own() -> None:
         lines[1][1] = replace(lines[1][1], reduce_op="max", planned="100 float32 sum")
         (verdict,) = judge(world(lines))
         assert (verdict.code, verdict.culprits, verdict.ending) == ("LK006", (1,), "silent")
-        assert verdict.sentence == "rank 1 combines with max in step 1 of ring, where its program says sum: the sums are wrong."
+        assert verdict.sentence == "rank 1 reduces with max in step 1 of ring, where its program says sum: the results are wrong."
         assert [(side.ranks, side.did) for side in verdict.sides] == [
-            (tuple(rank for rank in range(size) if rank != 1), "kept to sum"), ((1,), "combined with max"),
+            (tuple(rank for rank in range(size) if rank != 1), "reduced with sum"), ((1,), "reduced with max"),
         ]  # fmt: skip
 
 
@@ -197,10 +197,10 @@ def test_a_message_of_another_size() -> None:
     assert (verdict.code, verdict.culprits, verdict.ending) == ("LK005", (0,), "silent")
     assert verdict.sentence == (
         "rank 0 sent 50 elements of float32 to rank 1 in step 1 of ring, where its program says 100: "
-        "nobody is told, and the sums are wrong."
+        "no rank gets an error, and the sums are wrong."
     )
     assert [(side.ranks, side.did) for side in verdict.sides] == [
-        ((0,), "sent 50 elements of float32"), ((1,), "made room for 100 elements of float32"),
+        ((0,), "sent 50 elements of float32"), ((1,), "expected 100 elements of float32"),
     ]  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def test_room_for_another_dtype_that_its_process_died_of() -> None:
     verdict = judge(replace(evidence, ranks=(evidence.ranks[0], dead, evidence.ranks[2])))[0]
     assert (verdict.code, verdict.culprits, verdict.ending) == ("LK005", (1,), "abort")
     assert verdict.sentence.startswith(
-        "rank 1 made room for 100 elements of float16 of rank 0's message in step 1 of ring, where its program says float32; "
+        "rank 1 expected 100 elements of float16 from rank 0 in step 1 of ring, where its program says float32; "
         "rank 1 died of it; rank 2 waits"
     )
 

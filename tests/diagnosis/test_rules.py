@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from labkit.diagnosis import RULES, judge
@@ -10,6 +12,18 @@ from labkit.wire import dumps, loads
 
 from .build import claims_at_one_priority
 from .corpus import cases
+
+MEANING = re.compile(
+    r"ranks \d[\d, and-]*\d|rank \d|\w+ #\d+|(?:send|recv) (?:to|from) rank \d|line \d+|shape \(.*?\), \w+|SIG\w+|[\d.]+ m?s\b"
+    r"|raised \w+|root \d|finished|stopped|busy|lock|skipped|extra|likely|refused|exit code \d|early|deadlock"
+    r"|waits?\b|sent only to"
+)
+
+
+def meaning(sentence: str) -> set[str]:
+    """What a sentence says whatever its words: which ranks, which calls, lines, sizes, and what became of them."""
+    return {found.lower() for found in MEANING.findall(sentence)}
+
 
 CASES = {case.name: case for case in cases()}
 
@@ -26,8 +40,7 @@ def test_culprits_and_sentence(name):
     case = CASES[name]
     (verdict,) = judge(case.evidence)
     assert verdict.culprits == case.culprits, verdict.sentence
-    if case.sentence:
-        assert verdict.sentence == case.sentence
+    assert meaning(case.sentence) <= meaning(verdict.sentence), verdict.sentence
     if case.ending:
         assert verdict.ending == case.ending
     assert not set(verdict.culprits) & set(verdict.waiting)

@@ -13,37 +13,40 @@ from ..rule import Rule, rule
 
 @rule
 class RankDied(Rule):
-    """A rank's process has ended.
+    """A rank's process has exited.
 
     What: The operating system no longer has the rank's process; whatever waits for it waits for good.
-    Why: It was killed (often for want of memory), crashed in native code, or called exit().
-    Evidence: The process is gone, by a signal or with an exit code. Not claimed when the rank's last call
-    differs from the others' calls of the same number, or if a move of a schedule was left out or made twice: then that ended it.
-    Remedy: See what ended it. Recovery starts a new process for that rank; the rank's variables are lost,
+    Why: It was killed (often because memory ran out), crashed in native code, or called exit().
+    Evidence: The process ended by a signal or with an exit code. Not claimed when the rank's last call differs from the
+    others' calls of the same number, or if a move of a schedule was left out or made twice: then that is the cause.
+    Remedy: Find out what ended it. Recovery starts a new process for that rank; the rank's variables are lost,
     those of the others are kept.
     """
 
     code = "LK001"
     name = "rank-died"
-    title = "A rank's process has ended"
+    title = "A rank's process has exited"
     independent = True
 
     def claim(self, world: Alignment) -> Verdict | None:
-        dead = tuple(rank for rank in world.stand("dead") if not killed_by_mismatch(world, rank))
+        dead = tuple(rank for rank in world.stand("dead") if not _killed_by_mismatch(world, rank))
         if not dead:
             return None
         ways = {rank: way_of_death(world.views[rank]) for rank in dead}
         text = " and ".join(f"rank {rank} died ({ways[rank]}){words.at_step(world, rank)}" for rank in dead)
-        waiting = words.wait_text(world, world.waits) if not world.algorithm else ""
-        held_up = words.held_up(world, dead) if world.algorithm else ""
-        tail = f"{text}; {words.last_call(world, dead[0])}" if len(dead) == 1 else text
+        if world.algorithm:
+            text += words.wait_in_schedule(world, dead, before="; ")
+        elif waiting := words.wait_text(world, world.waits):
+            text += f" while {waiting}"
+        elif len(dead) == 1:
+            text += f"; {words.last_call(world, dead[0])}"
         return self.say(
-            f"{text} while {waiting}." if waiting else f"{text}; {held_up}." if held_up else f"{tail}.",
-            culprits=dead,
-            waiting=tuple(world.waits),
+            world,
+            text,
+            dead,
             sides=tuple(_side(world, rank, ways[rank]) for rank in dead) + words.wait_sides(world, world.waits),
-            next_step=f"{_advice(ways)} world.recover() starts {join_ranks(dead)} anew; the variables of the others are kept.",
-            facts=words.last_calls(world, dead) + words.wait_facts(world),
+            next_step=f"{_advice(ways)} world.recover() starts {join_ranks(dead)} again; the variables of the others are kept.",
+            facts=words.last_calls(world, dead),
             ending="abort",
         )
 
@@ -53,11 +56,11 @@ def _side(world: Alignment, rank: int, way: str) -> Side:
     return words.side(world.evidence, (rank,), f"died ({way})", calls[-1].site if calls else None)
 
 
-def killed_by_mismatch(world: Alignment, rank: int) -> bool:
+def _killed_by_mismatch(world: Alignment, rank: int) -> bool:
     """The rank's last call in the group is where the calls differ."""
     other_message = world.slip is not None or (world.altered is not None and world.altered.kind == "size")
     if other_message and world.views[rank].exit_code == -signal.SIGABRT:
-        return True  # gloo ended it: it was sent another message than the one it had room for
+        return True  # gloo ended it: it was sent another message than the one it expected
     found = world.disagreement
     if found is None or rank not in found.column or found.aspect == "root":
         return False
@@ -72,7 +75,7 @@ def way_of_death(view: RankView) -> str:
     """
     code = view.exit_code
     if code is None:
-        return "its process is gone"
+        return "its process has exited"
     number = -code if code < 0 else code - 128
     if number > 0:
         try:
@@ -85,12 +88,12 @@ def way_of_death(view: RankView) -> str:
 def _advice(ways: dict[int, str]) -> str:
     text = " ".join(ways.values())
     if "SIGKILL" in text:
-        return "SIGKILL comes from outside, often from a machine that is out of memory: use less on that rank."
+        return "SIGKILL comes from outside, often because the machine is out of memory: use less memory on that rank."
     if "SIGABRT" in text:
         return (
             "gloo ends a process that is sent more than its buffer holds, so the wrong size may be another rank's: "
             "compare what every rank gives to that call (sizes, dtypes, splits)."
         )
     if "exit code" in text:
-        return "Let the code of a cell end without exit(): the process is the rank."
-    return "Look for what crashed in that rank's output."
+        return "Do not call exit() in a cell: the process is the rank."
+    return "Look in that rank's output for what crashed."

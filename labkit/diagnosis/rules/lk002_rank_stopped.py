@@ -13,10 +13,10 @@ from ..rule import Rule, rule
 class RankStopped(Rule):
     """A rank's process is stopped.
 
-    What: The process is alive but gets no time to run: it is stopped, as by SIGSTOP.
+    What: The process is alive but does not run: it is stopped, as by SIGSTOP.
     Why: Someone sent SIGSTOP, a debugger holds it, or a batch system has suspended the job.
     Evidence: The operating system reports the process as stopped.
-    Remedy: It goes on where it was after SIGCONT; recovery sends that, or replaces the rank.
+    Remedy: SIGCONT lets it continue where it was; recovery sends that, or replaces the rank.
     """
 
     code = "LK002"
@@ -29,25 +29,20 @@ class RankStopped(Rule):
         stopped = world.stand("stopped")
         if not stopped:
             return None
-        waiting = words.wait_text(world, world.waits)
-        text = f"{words.do(stopped, 'is', 'are')} stopped (SIGSTOP)"
+        text = f"{words.verb(stopped, 'is', 'are')} stopped (SIGSTOP)"
         if world.algorithm:
-            where = " and".join(words.at_step(world, rank) for rank in stopped)
-            waiting = words.held_up(world, stopped)
-            text = f"{text}{where}; {waiting}" if waiting else f"{text}{where}"
-        last = words.last_call(world, stopped[0])
+            text += " and".join(words.at_step(world, rank) for rank in stopped)
+            text += words.wait_in_schedule(world, stopped, before="; ")
+        elif waiting := words.wait_text(world, world.waits):
+            text += f" while {waiting}"
+        elif len(stopped) == 1:
+            text += f"; {words.last_call(world, stopped[0])}"
         sides = tuple(words.side(world.evidence, (rank,), "is stopped", None) for rank in stopped)
         return self.say(
-            f"{text}."
-            if world.algorithm
-            else f"{text} while {waiting}."
-            if waiting
-            else f"{text}; {last}."
-            if len(stopped) == 1
-            else f"{text}.",
-            culprits=stopped,
-            waiting=tuple(world.waits),
+            world,
+            text,
+            stopped,
             sides=sides + words.wait_sides(world, world.waits),
-            next_step=f"SIGCONT lets {join_ranks(stopped)} go on; world.recover() does that, or starts the rank anew.",
-            facts=words.last_calls(world, stopped) + words.wait_facts(world),
+            next_step=f"SIGCONT lets {join_ranks(stopped)} continue; world.recover() sends it, or starts the rank again.",
+            facts=words.last_calls(world, stopped),
         )

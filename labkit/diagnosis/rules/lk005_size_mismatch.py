@@ -8,7 +8,6 @@ from .. import words
 from ..alignment import Alignment, Disagreement
 from ..moves import Altered
 from ..rule import Rule, rule
-from ..sides import agreed, blame, both_sides, column_sides, lines_differ
 from .lk001_rank_died import way_of_death
 
 
@@ -34,39 +33,35 @@ class SizeMismatch(Rule):
         found = world.disagreement
         if found is None or found.aspect != "size":
             return None
-        culprits, hedge = blame(world, found)
-        call = words.call_of(found.column, found.sides[0])
+        culprits, hedge = words.blame(world, found)
         return self.say(
-            f"{_text(world, found)}{hedge}.",
-            culprits=culprits,
-            waiting=words.others_waiting(world, culprits),
-            sides=column_sides(world, found),
-            next_step=f"Give {words.named(call)} the same shape and dtype on every rank. {words.now(world)}",
-            facts=(*_deaths(world, found), *agreed(found), *lines_differ(found), *words.wait_facts(world)),
+            world,
+            _text(found) + hedge,
+            culprits,
+            sides=words.column_sides(world, found),
+            fix=f"Give {words.named(found.call(found.sides[0]))} the same shape and dtype on every rank",
+            facts=(*_deaths(world, found), *words.mismatch_facts(found)),
             ending=words.ending(world, found.column),
         )
 
     def _message(self, world: Alignment, found: Altered) -> Verdict:
-        """In a schedule: a message, or the room made for one, that is not as long as the program has it."""
-        call, planned = found.call, found.planned
-        by_dtype = call.dtype != planned.dtype
-        says = planned.dtype if by_dtype else str(planned.shape[0])
-        sent = call.op == "send"
-        did = f"sent {_elements(call)} to" if sent else f"made room for {_elements(call)} of"
+        """In a schedule: a message was sent or expected in another size than its program says."""
+        call, planned, sent = found.call, found.planned, found.call.op == "send"
+        did, peer_did = ("sent", "expected") if sent else ("expected", "sent")
+        says = planned.dtype if call.dtype != planned.dtype else str(planned.shape[0])
         dead = world.stand("dead")
-        died = f"; {join_ranks(dead)} died of it" if dead else ": nobody is told, and the sums are wrong"
-        wait = words.held_up(world, (found.rank,))
+        effect = f"; {join_ranks(dead)} died of it" if dead else ": no rank gets an error, and the sums are wrong"
+        wait = words.wait_in_schedule(world, (found.rank,), before="; ")
         return self.say(
-            f"rank {found.rank} {did} rank {found.peer}{'' if sent else chr(39) + 's message'} in {words.step_of(call)}, "
-            f"where its program says {says}{died}{f'; {wait}' if wait else ''}.",
-            culprits=(found.rank,),
-            waiting=words.others_waiting(world, (found.rank,)),
+            world,
+            f"rank {found.rank} {did} {_elements(call)} {'to' if sent else 'from'} rank {found.peer} in {words.step_of(call)}, "
+            f"where its program says {says}{effect}{wait}",
+            (found.rank,),
             sides=(
-                words.side(world.evidence, (found.rank,), f"{'sent' if sent else 'made room for'} {_elements(call)}", None),
-                words.side(world.evidence, (found.peer,), f"{'made room for' if sent else 'sent'} {_elements(planned)}", None),
+                words.side(world.evidence, (found.rank,), f"{did} {_elements(call)}", None),
+                words.side(world.evidence, (found.peer,), f"{peer_did} {_elements(planned)}", None),
             ),
-            next_step=f"Let both ranks cut the tensor alike. {words.now(world)}",
-            facts=words.wait_facts(world),
+            fix="Let both ranks cut the tensor in the same way",
             ending="abort" if dead else words.ending(world, {}),
         )
 
@@ -75,20 +70,20 @@ def _elements(call: Call) -> str:
     return f"{call.shape[0]} elements of {call.dtype}"
 
 
-def _text(world: Alignment, found: Disagreement) -> str:
+def _text(found: Disagreement) -> str:
     if found.tie:
-        return both_sides(world, found, _described)
+        return words.both_sides(found, _described)
     first, *rest = found.sides
-    minor = " and ".join(f"{join_ranks(side)} called {_described(words.call_of(found.column, side))}" for side in rest)
-    main = words.call_of(found.column, first)
-    return f"{minor} while {words.do(first, 'gives', 'give')} it {words.sized(main)}{words.spot(main.site)}"
+    minority = " and ".join(f"{join_ranks(side)} called {_described(found.call(side))}" for side in rest)
+    main = found.call(first)
+    return f"{minority} while {join_ranks(first)} called it with {words.sized(main)}{words.at(main.site)}"
 
 
 def _described(call: Call) -> str:
-    return f"{words.named(call)} with {words.sized(call)}{words.spot(call.site)}"
+    return f"{words.named(call)} with {words.sized(call)}{words.at(call.site)}"
 
 
 def _deaths(world: Alignment, found: Disagreement) -> tuple[str, ...]:
     dead = [rank for rank in found.column if world.standing(rank) == "dead"]
     facts = [f"rank {rank} died of it ({way_of_death(world.views[rank])})" for rank in dead]
-    return (*facts, "the process with the smaller buffer is the one that ends") if dead else ()
+    return (*facts, "gloo ends the process with the smaller buffer") if dead else ()

@@ -8,7 +8,6 @@ from .. import words
 from ..alignment import Alignment
 from ..moves import Altered
 from ..rule import Rule, rule
-from ..sides import agreed, blame, both_sides, column_sides
 
 
 @rule
@@ -17,8 +16,8 @@ class RootMismatch(Rule):
 
     What: Same operation and number, but another root, or another way to reduce (sum here, max there).
     Why: `src=rank` where a constant was meant, a group rank taken for a global one, an option that differs.
-    Evidence: The calls' roots and reduce ops. No error need show: with mixed reduce ops every rank reduces its
-    piece its own way.
+    Evidence: The calls' roots and reduce ops. There may be no error at all: with mixed reduce ops every rank reduces
+    its piece in its own way.
     Remedy: Give root and reduce op as constants that are the same on every rank.
     """
 
@@ -33,42 +32,41 @@ class RootMismatch(Rule):
         found = world.disagreement
         if found is None or found.aspect != "root":
             return None
-        calls = [words.call_of(found.column, side) for side in found.sides]
+        calls = [found.call(side) for side in found.sides]
         by_root = len({call.root for call in calls}) > 1
 
-        def described(call: Call) -> str:
-            what = f"root {call.root}" if by_root else f"reduce op {call.reduce_op or '(none)'}"
-            return f"{words.named(call)} with {what}{words.spot(call.site)}"
+        def named(call: Call) -> str:
+            return f"root {call.root}" if by_root else f"reduce op {call.reduce_op or '(none)'}"
 
-        culprits, _ = blame(world, found)
-        if found.tie:
-            text = both_sides(world, found, described)
-        else:
-            minor = [f"{join_ranks(s)} called {described(c)}" for s, c in zip(found.sides[1:], calls[1:], strict=True)]
-            main = f"root {calls[0].root}" if by_root else f"reduce op {calls[0].reduce_op or '(none)'}"
-            text = f"{' and '.join(minor)} while {words.do(found.sides[0], 'names', 'name')} {main}{words.spot(calls[0].site)}"
+        def described(call: Call) -> str:
+            return f"{words.named(call)} with {named(call)}{words.at(call.site)}"
+
+        culprits, _ = words.blame(world, found)
+        minority = [f"{join_ranks(s)} called {described(c)}" for s, c in zip(found.sides[1:], calls[1:], strict=True)]
+        majority = f"{words.verb(found.sides[0], 'names', 'name')} {named(calls[0])}{words.at(calls[0].site)}"
         return self.say(
-            f"{text}.",
-            culprits=culprits,
-            waiting=words.others_waiting(world, culprits),
-            sides=column_sides(world, found),
-            next_step=f"Write the {'root' if by_root else 'reduce op'} as a constant, the same on every rank. {words.now(world)}",
-            facts=(*agreed(found), *words.wait_facts(world)),
+            world,
+            words.both_sides(found, described) if found.tie else f"{' and '.join(minority)} while {majority}",
+            culprits,
+            sides=words.column_sides(world, found),
+            fix=f"Write the {'root' if by_root else 'reduce op'} as a constant, the same on every rank",
+            facts=words.mismatch_facts(found)[:1],
             ending=words.ending(world, found.column),
         )
 
     def _move(self, world: Alignment, found: Altered) -> Verdict:
-        """In a schedule: every rank adds up what comes in by itself."""
+        """In a schedule: every rank reduces by itself what it receives."""
         did, says = found.call.reduce_op, found.planned.reduce_op
         others = tuple(rank for rank in world.calls if rank != found.rank)
         return self.say(
-            f"rank {found.rank} combines with {did} in {words.step_of(found.call)}, where its program says {says}: "
-            "the sums are wrong.",
-            culprits=(found.rank,),
+            world,
+            f"rank {found.rank} reduces with {did} in {words.step_of(found.call)}, where its program says {says}: "
+            "the results are wrong",
+            (found.rank,),
             sides=(
-                words.side(world.evidence, others, f"kept to {says}", None),
-                words.side(world.evidence, (found.rank,), f"combined with {did}", None),
+                words.side(world.evidence, others, f"reduced with {says}", None),
+                words.side(world.evidence, (found.rank,), f"reduced with {did}", None),
             ),
-            next_step="Combine with one reduce op, the same on every rank. Nothing is broken: the world is ready.",
+            next_step="Use one reduce op, the same on every rank. The world is healthy: run the schedule again.",
             ending="silent",
         )

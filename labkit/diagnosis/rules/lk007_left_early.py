@@ -28,43 +28,39 @@ class LeftEarly(Rule):
         gone = world.absent("finished")
         if gone and world.algorithm:
             return self._left_schedule(world, gone)
-        found = words.main_wait(world, tuple(r for r in world.waiting_for(gone) if not world.waits[r].call.p2p))
+        found = words.main_wait(world, (rank for rank in world.waiting_for(gone) if not world.waits[rank].call.p2p))
         if found is None:
             return None
         waiters, call = found
+        live = any(world.waits[rank].live for rank in waiters)
         sure = len(waiters) > len(gone) or unconditional(world.evidence, call.site)
-        culprits = gone if sure else tuple(sorted((*gone, *waiters)))
         cell = f"cell {world.focus}"
         return self.say(
-            f"{words.do(gone, 'has', 'have')} finished {cell} without {words.named(call)}, "
-            f"in which {words.do(waiters, *_verbs(world, waiters))}{words.spot(call.site)}.",
-            culprits=culprits,
-            waiting=words.others_waiting(world, culprits),
+            world,
+            f"{words.verb(gone, 'has', 'have')} finished {cell} without {words.named(call)}, in which "
+            f"{words.verb(waiters, *(('waits', 'wait') if live else ('waited', 'waited')))}{words.at(call.site)}",
+            gone if sure else tuple(sorted((*gone, *waiters))),
             sides=(words.side(world.evidence, gone, f"finished {cell}", None), *words.wait_sides(world, waiters)),
-            next_step=f"Let every rank make the same number of calls: same steps, no break on one rank only. {words.now(world)}",
-            facts=(*_counts(world, call.group), *words.last_calls(world, gone), *words.wait_facts(world)),
+            fix="Let every rank make the same number of calls: same steps, no break on one rank only",
+            facts=(_counts(world, call.group), *words.last_calls(world, gone)),
         )
 
     def _left_schedule(self, world: Alignment, gone: tuple[int, ...]) -> Verdict | None:
         if world.waits and not world.stalled(tuple(world.waits)):
             return None
         text = " and ".join(f"rank {rank} left the schedule{words.at_step(world, rank)}" for rank in gone)
-        sides = (words.side(world.evidence, gone, f"left {world.algorithm}", None),)
+        side = words.side(world.evidence, gone, f"left {world.algorithm}", None)
         return self.say(
-            f"{text}{words.held_up(world, gone, before='; ')}.",
-            culprits=gone,
-            waiting=words.others_waiting(world, gone),
-            sides=(*sides, *words.wait_sides(world, world.waits)),
-            next_step=f"Let every rank make all moves of its program. {words.now(world)}",
-            facts=(*words.last_calls(world, gone), *words.wait_facts(world)),
+            world,
+            text + words.wait_in_schedule(world, gone, before="; "),
+            gone,
+            sides=(side, *words.wait_sides(world, world.waits)),
+            fix="Let every rank make all moves of its program",
+            facts=words.last_calls(world, gone),
         )
 
 
-def _verbs(world: Alignment, waiters: tuple[int, ...]) -> tuple[str, str]:
-    return ("waits", "wait") if any(world.waits[rank].live for rank in waiters) else ("waited", "waited")
-
-
-def _counts(world: Alignment, group: str) -> tuple[str, ...]:
+def _counts(world: Alignment, group: str) -> str:
     track = world.tracks[group]
     counts = ", ".join(f"rank {rank} {len(track.line(rank))}" for rank in track.members if rank in world.views)
-    return (f"calls in cell {world.focus}: {counts}",)
+    return f"calls in cell {world.focus}: {counts}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
-from ...wire import Verdict
+from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, SequenceError
 from ..compare import SAME_LINE, by_majority, is_tie, site_key
@@ -15,8 +15,8 @@ from ..source import comes_later
 class TwinsSwapped(Rule):
     """Two calls that look alike changed places on a rank.
 
-    What: Same operation, size and dtype at every number, but on one rank two of them come from each other's lines.
-    Why: A dict, a hook or a thread hands the tensors over in another order there. No call fails; sums are wrong.
+    What: Same operation, size and dtype at every number, but one rank ran two of the lines in the other order.
+    Why: A dict, a hook or a thread delivers the tensors in another order there. No call fails; the sums are wrong.
     Evidence: All calls are done, and one rank's lines are the others' lines with two of them exchanged; a branch
     with lines of its own is no exchange. In safe mode the first of the two was refused because of its line.
     Remedy: Reduce in an order that every rank derives from the same list, or in one flat buffer.
@@ -34,16 +34,19 @@ class TwinsSwapped(Rule):
         return self._refused(world) if world.agree and world.absence is None else None
 
     def _swapped(self, world: Alignment, found: SequenceError) -> Verdict:
-        rank, other, apart = found.ranks[0], found.others[0], found.slip.count
-        first, second = found.call(rank), found.call(rank, apart)
+        first, second = found.call(found.ranks[0]), found.call(found.ranks[0], found.slip.count)
+        early, late, cell = _lines(first, second)
         culprits, hedge = _blame(world, found)
-        numbers = f"{first.op} #{first.seq} and #{second.seq}"
         return self.say(
-            f"{join_ranks(found.ranks)} made {numbers} in the other order: {words.spot(first.site)[2:-1]} before "
-            f"{words.spot(second.site)[2:-1]}, {join_ranks(found.others)} the other way round{hedge}.",
-            culprits=culprits,
-            sides=(words.call_side(world, found.ranks, first), words.call_side(world, found.others, found.call(other))),
-            next_step=f"{words.SAME_ORDER}: two calls of one shape can't be told apart. {words.now(world)}",
+            world,
+            f"{join_ranks(found.ranks)} ran {early} before {late}{cell} ({first.op} #{first.seq} and #{second.seq}). "
+            f"{join_ranks(found.others).capitalize()} ran {late} first{hedge}",
+            culprits,
+            sides=(
+                words.call_side(world, found.ranks, first),
+                words.call_side(world, found.others, found.call(found.others[0])),
+            ),
+            fix=f"{words.SAME_ORDER}: torch matches two calls of one shape by their order alone",
             facts=(f"all calls are done, and all agree in {words.sized(first)}",),
             ending="silent",
         )
@@ -63,22 +66,26 @@ class TwinsSwapped(Rule):
             return None
         ranks = tuple(column) if is_tie(sides) else tuple(rank for side in sides[1:] for rank in side)
         mine = tuple(rank for rank in ranks if rank in world.waits)
-        calls = {rank: wait.call for rank, wait in world.waits.items()}
-        parts = [f"rank {rank} called {words.placed(calls[rank])}" for rank in mine]
         rest = tuple(rank for rank in refused if rank not in ranks)
+        text = ", ".join(f"rank {rank} called {words.placed(world.waits[rank].call)}" for rank in mine)
         if rest:
-            parts.append(f"{join_ranks(rest)} called it at {calls[rest[0]].site}")
+            text += f" while {join_ranks(rest)} called it at {refused[rest[0]].site}"
         return self.say(
-            f"{', '.join(parts[:-1])} while {parts[-1]}: two calls that look alike were swapped, or one was left out."
-            if rest
-            else f"{', '.join(parts)}: two calls that look alike were swapped, or one was left out.",
-            culprits=tuple(sorted(mine)),
+            world,
+            f"{text}: two calls that look alike were swapped, or one was left out",
+            tuple(sorted(mine)),
             waiting=rest,
             sides=words.wait_sides(world, (*mine, *rest)),
-            next_step=f"{words.SAME_ORDER}. {words.now(world)}",
-            facts=words.wait_facts(world),
+            fix=words.SAME_ORDER,
             ending="error",
         )
+
+
+def _lines(one: Call, two: Call) -> tuple[str, str, str]:
+    """Both lines, and the cell or file if it is the same: "line 2", "line 1", " in cell 7"."""
+    if one.site is None or two.site is None or one.site.file != two.site.file:
+        return str(one.site), str(two.site), ""
+    return f"line {one.site.line}", f"line {two.site.line}", f" in {str(one.site).rpartition(', line ')[0]}"
 
 
 def _blame(world: Alignment, found: SequenceError) -> tuple[tuple[int, ...], str]:
@@ -93,4 +100,4 @@ def _blame(world: Alignment, found: SequenceError) -> tuple[tuple[int, ...], str
     if later is None:
         return everyone, ""
     rank = found.ranks[0] if later else found.others[0]
-    return (rank,), f"; rank {rank} most likely, which is not in the order of the source"
+    return (rank,), f". Most likely rank {rank} is wrong: it does not follow the order of the source"

@@ -15,7 +15,7 @@ from ..source import in_loop, unconditional
 class SkippedCall(Rule):
     """A rank left out a collective that the others make, or made one more.
 
-    What: From one call on, a rank's calls are the others' calls moved by one: its sums mix what doesn't belong
+    What: From one call on, a rank's calls are the others' calls moved by one: its sums mix data that does not belong
     together, and whoever has calls left at the end waits.
     Why: A collective under an `if` that is not the same everywhere; a retry or a log on one rank only.
     Evidence: The rank's lines are the others' lines with some left out (skipped) or put in (extra); or a few ranks
@@ -39,20 +39,21 @@ class SkippedCall(Rule):
         culprits, kind, hedge = _blame(world, found)
         longer, shorter = _sides(found)
         odd, partner = found.call(longer[0]), found.call(shorter[0])  # what one side has and the other has not
-        many = f"{found.slip.count} calls from {odd.site}" if found.slip.count > 1 else f"{odd.op}{words.spot(odd.site)}"
+        count = found.slip.count
         if kind == "skip":
-            text = f"{join_ranks(shorter)} skipped {many}, which {words.do(longer, 'makes', 'make')} as #{odd.seq}"
+            what = f"{count} calls from {odd.site} on" if count > 1 else f"{odd.op} #{odd.seq}{words.at(odd.site)}"
+            text = f"{join_ranks(shorter)} skipped {what}, which {join_ranks(longer)} called"
         else:
-            extra = many if found.slip.count > 1 else f"an extra {many}"
-            text = f"{join_ranks(longer)} made {extra} as #{odd.seq}, which {words.do(shorter, 'does', 'do')} not make"
+            what = f"{count} calls more, from {odd.site} on" if count > 1 else f"an extra {odd.op} #{odd.seq}{words.at(odd.site)}"
+            text = f"{join_ranks(longer)} made {what}, which {join_ranks(shorter)} did not make"
         wait = words.wait_text(world, world.waits)
         return self.say(
-            f"{text}{hedge}; since then calls pair up wrongly{', and ' if wait else ''}{wait}.",
-            culprits=culprits,
-            waiting=words.others_waiting(world, culprits),
+            world,
+            f"{text}{hedge}; from there on the wrong calls are matched{', and ' if wait else ''}{wait}",
+            culprits,
             sides=tuple(words.call_side(world, side, found.call(side[0])) for side in (found.ranks, found.others)),
-            next_step=f"Call the collective on every rank, or on none. {words.now(world)}",
-            facts=(f"#{odd.seq} pairs {odd.site} with {partner.site}", *words.wait_facts(world)),
+            fix="Call the collective on every rank, or on none",
+            facts=(f"#{odd.seq} matches {odd.site} with {partner.site}",),
             ending=words.ending(world, {}),
         )
 
@@ -67,29 +68,27 @@ class SkippedCall(Rule):
             return None
         finished = f"finished cell {world.focus}"
         return self.say(
-            f"{words.in_call(world, ranks, call)}, an extra call: {words.do(gone, 'has', 'have')} finished "
-            f"cell {world.focus} without it.",
-            culprits=extra,
-            waiting=words.others_waiting(world, extra),
+            world,
+            f"{words.in_call(world, ranks, call)}, an extra call: {words.verb(gone, 'has', 'have')} {finished} without it",
+            extra,
             sides=(words.call_side(world, ranks, call), words.side(world.evidence, gone, finished, None)),
-            next_step=f"Call the collective on every rank, or on none. {words.now(world)}",
-            facts=(*words.last_calls(world, gone), *words.wait_facts(world)),
+            fix="Call the collective on every rank, or on none",
+            facts=words.last_calls(world, gone),
         )
 
     def _move(self, world: Alignment, found: Slip) -> Verdict:
-        """In a schedule: messages of two ranks have no names either, they pair up in their order."""
+        """In a schedule: messages between two ranks are matched by their order too."""
         where, dead = words.step_of(found.call), world.stand("dead")
         did = f"skipped its part of {where}" if found.kind == "skip" else f"made its part of {where} twice"
-        seen = [words.held_up(world, (found.rank,)), words.wait_text(world, (found.rank,))]
-        seen += [f"{join_ranks(dead)} died of it, sent more than it had room for"] if dead else []
-        since = "; ".join(filter(None, seen))
+        effects = [words.wait_in_schedule(world, (found.rank,)), words.wait_text(world, (found.rank,))]
+        effects += [f"{join_ranks(dead)} died of it: it was sent more than it had room for"] if dead else []
+        effect = "; ".join(filter(None, effects))
         return self.say(
-            f"rank {found.rank} {did}; since then messages pair up wrongly{f': {since}' if since else ''}.",
-            culprits=(found.rank,),
-            waiting=words.others_waiting(world, (found.rank,)),
+            world,
+            f"rank {found.rank} {did}; from there on the wrong messages are matched{f': {effect}' if effect else ''}",
+            (found.rank,),
             sides=(words.side(world.evidence, (found.rank,), did, None), *words.wait_sides(world, world.waits)),
-            next_step=f"Let every rank make each move of its program, once. {words.now(world)}",
-            facts=words.wait_facts(world),
+            fix="Let every rank make each move of its program, once",
             ending="abort" if dead else words.ending(world, {}),
         )
 
@@ -117,7 +116,7 @@ def _blame(world: Alignment, found: SequenceError) -> tuple[tuple[int, ...], str
     site = found.call(longer[0]).site
     seen = sum(call.site == site for call in found.track.line(longer[0]))
     if len(longer) == 1 and seen > 1 and not in_loop(world.evidence, site):
-        return longer, "extra", " (most likely: the source has it once)"
+        return longer, "extra", " (most likely: the source has the call only once)"
     if len(shorter) == 1 and seen == 1 and unconditional(world.evidence, site):
-        return shorter, "skip", " (most likely: it stands under no branch)"
-    return tuple(sorted((*longer, *shorter))), "skip", f" (or {join_ranks(longer)} made one too many)"
+        return shorter, "skip", " (most likely: the call is under no branch)"
+    return tuple(sorted((*longer, *shorter))), "skip", f" (or {join_ranks(longer)} made one call too many)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import join_ranks
 from ...units import format_seconds
 from ...wire import Verdict
 from .. import words
@@ -14,7 +15,7 @@ from ..rule import Rule, rule
 class Straggler(Rule):
     """A rank came to a collective much later than all the others.
 
-    What: Everything is done and right, but all ranks waited for one.
+    What: Everything is done and right, but all ranks waited for one, the straggler.
     Why: More work, a slow disk, a longer batch, a throttled device on that rank.
     Evidence: All calls of the cell are done; the last rank entered a call at least 0.5 s after the first, and at
     least four times as late as the second last.
@@ -23,7 +24,7 @@ class Straggler(Rule):
 
     code = "LK011"
     name = "straggler"
-    title = "One rank is late and holds up all"
+    title = "One rank is late and all others wait for it"
     may_resolve = True
 
     def claim(self, world: Alignment) -> Verdict | None:
@@ -42,30 +43,32 @@ class Straggler(Rule):
         behind = format_seconds(call.issued_s - first_s)
         came = [f"rank {r}: +{format_seconds(c.issued_s - first_s)}" for r, c in sorted(column.items())]
         return self.say(
-            f"rank {rank} came to {words.placed(call)} {behind} after the first, and "
-            f"{words.do(others, 'was', 'were')} held up by it.",
-            culprits=(rank,),
+            world,
+            f"rank {rank} is a straggler: it came to {words.placed(call)} {behind} after the first rank, and "
+            f"{join_ranks(others)} waited for it",
+            (rank,),
             waiting=others,
             sides=(words.side(world.evidence, (rank,), f"came {behind} late to {words.named(call)}", call.site),),
-            next_step=f"Give rank {rank} less to do before this call, or share it out. Nothing is broken: the world is ready.",
+            next_step=f"Give rank {rank} less to do before this call, or share the work among the ranks. The world is healthy.",
             facts=(f"came to {words.named(call)}: {', '.join(came)}",),
             ending="slow",
         )
 
     def _late_move(self, world: Alignment) -> Verdict | None:
-        """In a schedule: the delay goes round with the messages, so what counts is a rank's own time between two moves."""
+        """In a schedule a delay spreads with the messages, so what counts is a rank's own time between two moves."""
         found = late(world.calls)
         if found is None:
             return None
         others = tuple(rank for rank in world.calls if rank != found.rank)
         seconds, where = format_seconds(found.idle_s), words.step_of(found.call)
         return self.say(
-            f"rank {found.rank} began {where} {seconds} late, and {words.do(others, 'was', 'were')} held up by it.",
-            culprits=(found.rank,),
+            world,
+            f"rank {found.rank} began {where} {seconds} late, and {join_ranks(others)} waited for it",
+            (found.rank,),
             waiting=others,
             sides=(words.side(world.evidence, (found.rank,), f"began {where} {seconds} late", None),),
-            next_step=f"Give rank {found.rank} less to do before this step. Nothing is broken: the world is ready.",
-            facts=("no other rank made a pause as long between two of its moves",),
+            next_step=f"Give rank {found.rank} less to do before this step. The world is healthy.",
+            facts=("no other rank paused as long between two of its moves",),
             ending="slow",
         )
 

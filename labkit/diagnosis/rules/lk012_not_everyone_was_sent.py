@@ -31,12 +31,11 @@ class NotEveryoneWasSent(Rule):
         if targets:
             why = f"but cell {world.focus} was sent only to {join_ranks(targets)}"
         else:
-            why = f"but {words.do(ranks, 'has', 'have')} run nothing of cell {world.focus}"
+            why = f"but {words.verb(ranks, 'has', 'have')} run nothing of cell {world.focus}"
         return self.say(
-            f"{words.in_call(world, *waits)}, which needs {join_ranks(ranks)} too, {why}.",
-            culprits=ranks,
-            waiting=tuple(world.waits),
-            sides=(*words.wait_sides(world, world.waits), words.side(world.evidence, ranks, "was not asked", None)),
-            next_step=f"Send the cell to every rank of the group, or make a group of these ranks. {words.now(world)}",
-            facts=words.wait_facts(world),
+            world,
+            f"{words.in_call(world, *waits)}, which needs {join_ranks(ranks)} too, {why}",
+            ranks,
+            sides=(*words.wait_sides(world, world.waits), words.side(world.evidence, ranks, "was not sent the cell", None)),
+            fix="Send the cell to every rank of the process group, or make a group of these ranks",
         )

@@ -11,7 +11,7 @@ from ..rule import Rule, rule
 
 @rule
 class PeerToPeerStuck(Rule):
-    """A send or recv has nobody at its other end.
+    """A send or recv (P2P) has no matching call on its peer.
 
     What: A rank waits to send or receive, and its peer does something else, has finished, or waits the same way.
     Why: Both send first (a gloo send waits for its recv, however small), both receive first, or a wrong peer.
@@ -21,7 +21,7 @@ class PeerToPeerStuck(Rule):
 
     code = "LK013"
     name = "p2p-stuck"
-    title = "A send or recv has no partner"
+    title = "A send or recv has no matching call on its peer"
 
     def claim(self, world: Alignment) -> Verdict | None:
         stuck = _stuck(world)
@@ -33,17 +33,17 @@ class PeerToPeerStuck(Rule):
         culprits = tuple(sorted({*ranks, *(peer for rank in ranks for peer in peers[rank])}))
         said = "; ".join(words.in_call(world, (rank,), world.waits[rank].call) + _but(world, rank, stuck) for rank in ranks)
         return self.say(
-            f"{said}.",
-            culprits=culprits,
-            waiting=words.others_waiting(world, culprits),
+            world,
+            said,
+            culprits,
             sides=words.wait_sides(world, world.waits) + _gone(world, culprits),
-            next_step="Pair each send with a recv, one side sending first (or use batch_isend_irecv). " + words.now(world),
-            facts=words.last_calls(world, (r for r in culprits if r not in world.waits)) + words.wait_facts(world),
+            fix="Pair each send with a recv, one side sending first (or use batch_isend_irecv)",
+            facts=words.last_calls(world, (rank for rank in culprits if rank not in world.waits)),
         )
 
 
 def _stuck(world: Alignment) -> tuple[int, ...]:
-    """The ranks in a send or recv with nobody at its other end, if nobody else is missing."""
+    """The ranks in a send or recv without a matching call on the peer, if no other rank is missing."""
     gone = world.absent("finished") if not world.algorithm else ()
     waiting = world.waiting_for(gone)
     if not gone and world.absent("waiting"):

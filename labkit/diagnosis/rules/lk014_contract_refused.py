@@ -11,7 +11,7 @@ from ..rule import Rule, rule
 
 @rule
 class ContractRefused(Rule):
-    """Safe mode refused a collective, and no other rule can say more.
+    """Safe mode refused a collective, and no other rule says why.
 
     What: The ranks' calls were compared before they were issued, and they did not match.
     Why: Some part of the call differs that the beacon does not show.
@@ -31,10 +31,10 @@ class ContractRefused(Rule):
         ranks, call = waits
         errors = {str(error) for rank in ranks if (error := world.views[rank].error) is not None}
         return self.say(
-            f"safe mode refused {words.placed(call)} on {join_ranks(ranks)}: the ranks do not agree on it.",
-            waiting=refused,
+            world,
+            f"safe mode refused {words.placed(call)} on {join_ranks(ranks)}: the ranks do not agree on it",
             sides=words.wait_sides(world, refused),
-            next_step=f"Read the ContractError: it names what differs. {words.now(world)}",
+            fix="Read the ContractError: it names what differs",
             facts=tuple(sorted(errors)),
             ending="error",
         )
