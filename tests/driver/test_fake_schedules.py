@@ -102,7 +102,7 @@ def test_a_run_that_did_not_end_says_why_and_what_to_do_next() -> None:
             run = world.run_schedule("ring", numel=100)
         for drawn in (str(run), to_html(run)):
             assert "rank 2 died" in drawn
-            assert "world.recover() starts rank 2 anew" in drawn
+            assert "world.recover() starts rank 2 again" in drawn
         world.recover()
 
 
@@ -145,9 +145,9 @@ def test_sentences() -> None:
         "rank-raises": f"rank 2 raised PlannedFault {wait}",
         "leaves-early": f"rank 2 left the schedule {wait}",
         "busy-python": f"rank 2 is busy in Python {wait}",
-        "slow": "rank 2 began step 2 of ring 1.50 s late, and ranks 0, 1 and 3 were held up by it.",
-        "reduce-op-mismatch": "rank 2 combines with max in step 2 of ring, where its program says sum: the sums are wrong.",
-        "skipped-collective": "rank 2 skipped its part of step 2 of ring; since then messages pair up wrongly: "
+        "slow": "rank 2 began step 2 of ring 1.50 s late, and ranks 0, 1 and 3 waited for it.",
+        "reduce-op-mismatch": "rank 2 reduces with max in step 2 of ring, where its program says sum: the results are wrong.",
+        "skipped-collective": "rank 2 skipped its part of step 2 of ring; from there on the wrong messages are matched: "
         "rank 3 waits for its message in step 5, and rank 1 waits in turn.",
     }
     for name, sentence in said.items():
@@ -160,7 +160,7 @@ def test_sentences() -> None:
     assert verdict.culprits == (2,)
     assert verdict.sentence == (
         "rank 2 sent 600 elements of float32 to rank 0 in step 1 of binomial-tree, where its program says 1200: "
-        "nobody is told, and the sums are wrong."
+        "no rank gets an error, and the sums are wrong."
     )
 
 

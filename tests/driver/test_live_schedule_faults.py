@@ -66,7 +66,7 @@ def test_the_overlapped_run_is_broken_too_and_only_once(world_of: WorldMaker) ->
         run = world.run_schedule("ring", numel=1 << 20, trace=False)
         assert (run.traced, run.ended, run.agrees, run.disagreeing) == (False, True, False, (0, 1, 2))
         assert "NOT what the library's all-reduce gives, on ranks 0-2" in str(run)
-        assert "rank 1 combines with max in step 0 of ring" in str(run)
+        assert "rank 1 reduces with max in step 0 of ring" in str(run)
         assert world.run_schedule("ring", numel=1 << 20, trace=False).ok
     assert fault.record.fired == 1
 
@@ -130,7 +130,7 @@ def test_a_mix_up_of_messages_of_two_sizes_ends_a_process_and_is_still_named(wor
         verdict = world.run_schedule("ring", numel=1000).diagnosis.verdict
     assert (verdict.code, verdict.culprits, verdict.ending) == ("LK009", (1,), "abort")
     assert "rank 1 skipped its part of step 1 of ring" in verdict.sentence
-    assert "died of it, sent more than it had room for" in verdict.sentence
+    assert "died of it: it was sent more than it had room for" in verdict.sentence
     world.recover()
     assert world.run_schedule("ring", numel=1000).ok
 

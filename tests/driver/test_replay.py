@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from labkit.diagnosis import judge
 from labkit.driver.record import Entry
 from labkit.driver.replay import Replay
 from labkit.errors import UsageError, WireError
@@ -165,6 +166,7 @@ def test_a_line_that_was_cut_off_is_left_out_and_a_damaged_one_is_named(tmp_path
 
 def test_a_change_of_the_rules_is_told() -> None:
     number, note, diagnosis = next(replay(FILES[0]).diagnoses())
+    diagnosis = replace(diagnosis, verdicts=judge(diagnosis.evidence))
     verdict = diagnosis.verdict
     words = replace(diagnosis, verdicts=(replace(verdict, sentence="it was said otherwise"),))
     other = replace(diagnosis, verdicts=(replace(verdict, code="LK099"),))
