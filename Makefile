@@ -9,7 +9,7 @@ BIN = .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-container quick check format bench docs constraints clean
+.PHONY: help setup lab test test-container quick check format bench docs index constraints clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' Makefile
@@ -46,6 +46,9 @@ docs:  ## build the documentation into build/docs; warnings are errors
 	@$(SETUP) docs $(BACKEND)
 	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs build/docs
 	@echo "docs: build/docs/index.html"
+
+index: setup  ## write the index of the labs anew, from their manifests
+	@$(BIN)/python -c "from labkit import labs; labs.write_index(labs.labs_folder())"
 
 constraints:  ## pin anew what pyproject.toml allows
 	@$(PYTHON) scripts/pin

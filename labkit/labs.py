@@ -31,6 +31,7 @@ class LabFile:
     title: str
     minutes: int
     ranks: tuple[int, ...]
+    learn: str = ""
 
     @property
     def number(self) -> str:
@@ -58,8 +59,22 @@ def find_labs(folder: Path | None = None) -> tuple[LabFile, ...]:
     found = []
     for path in sorted((folder or labs_folder()).glob("[0-9][0-9]-*.ipynb")):
         manifest = _read(path)["metadata"]["labkit"]
-        found.append(LabFile(path, manifest["title"], manifest["minutes"], tuple(manifest["ranks"])))
+        found.append(LabFile(path, manifest["title"], manifest["minutes"], tuple(manifest["ranks"]), manifest["learn"]))
     return tuple(found)
+
+
+def index_of(index: Mapping[str, Any], labs: Iterable[LabFile]) -> dict[str, Any]:
+    """The index notebook with a table of `labs` in its cell "labs", by what their manifests say.
+
+    >>> lab = LabFile(Path("09-when-it-hangs.ipynb"), "When it hangs", 40, (3, 4), "how a job hangs")
+    >>> made = index_of({"cells": [{"id": "labs", "source": ""}]}, [lab])
+    >>> made["cells"][0]["source"][-1]
+    '| 09 | [When it hangs](09-when-it-hangs.ipynb) | how a job hangs | 40 |'
+    """
+    rows = [f"| {lab.number} | [{lab.title}]({lab.path.name}) | {lab.learn} | {lab.minutes} |" for lab in labs]
+    table = "\n".join(["| | lab | you learn | minutes |", "|---|---|---|---|", *rows])
+    cells = [{**cell, "source": table.splitlines(keepends=True)} if cell["id"] == "labs" else cell for cell in index["cells"]]
+    return {**index, "cells": cells}
 
 
 def choose(labs: Iterable[LabFile], name: str) -> LabFile:
@@ -126,6 +141,12 @@ def _noted(target: Path) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return {str(name): str(digest) for name, digest in noted.items()} if isinstance(noted, dict) else {}
+
+
+def write_index(folder: Path) -> None:
+    """Write the table of a folder's labs into its index notebook."""
+    path = folder / INDEX
+    path.write_text(as_text(index_of(_read(path), find_labs(folder))), encoding="utf-8")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 # "Write this to `path`:" or "Append this to `path`:", and the block of code that follows
-STEP = re.compile(r"(Write|Append) this to `([\w./-]+)`:\n\n```python\n(.*?)```", flags=re.S)
+STEP = re.compile(r"(Write|Append) this to `([\w./-]+)`:\n\n```(?:python|json)\n(.*?)```", flags=re.S)
 LEFT_OUT = (
     ".git",
     ".venv",

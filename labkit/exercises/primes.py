@@ -37,7 +37,7 @@ def explain(total: float, world_size: int) -> str:
     """A sum of primes in words.
 
     >>> explain(60, 4), explain(79, 4), explain(77, 4)
-    ('rank 2 is missing', 'rank 0 is counted twice', 'every rank is in it once')
+    ('rank 2 is missing', 'rank 0 is counted twice', 'every rank is counted once')
     """
     found = counts(total, world_size)
     if found is None:

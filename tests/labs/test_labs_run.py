@@ -55,7 +55,7 @@ def test_a_lab_runs_and_its_record_proves_it(path: Path, ranks: int, run_lab: Ru
     assert shortcomings(record, notebook["metadata"]["labkit"]["faults"]) == ()
     assert record.checks
     assert {guess.name for guess in record.guesses} == predicted(notebook)
-    assert [guess.name for guess in record.guesses if guess.told is None or guess.told.fit == "apart"] == []
+    assert [guess.name for guess in record.guesses if guess.told is None or guess.told.fit == "incomparable"] == []
     measured = [guess.name for guess in record.guesses if guess.told and guess.told.fit != "right"]
     assert set(measured) <= MEASURED, "a solution's guess at a count is right"
     assert record.timings["total_s"] < 60 * notebook["metadata"]["labkit"]["minutes"]

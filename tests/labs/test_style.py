@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -17,12 +18,13 @@ from labkit.exercises import CHECKS, prediction_of
 from labkit.exercises.guess import Found
 from labkit.exercises.solutions import source_of, strip
 from labkit.faults import FAULTS
+from labkit.labs import write_index
 
 LABS = Path(__file__).resolve().parent.parent.parent / "labs"
 WORDS = 120
 TAGS = {"rank-code", "exercise", "needs-exercise"}  # the last one calls what an exercise defines
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-MANIFEST = {"title", "minutes", "ranks", "faults"}
+MANIFEST = {"title", "minutes", "ranks", "faults", "learn"}
 PATHS = sorted(LABS.glob("[0-9]*.ipynb"))
 
 
@@ -45,7 +47,7 @@ def untidy(notebook: dict[str, Any]) -> list[str]:
     if set(notebook["metadata"]) != {"kernelspec", "language_info", "labkit"}:
         found.append("metadata of the notebook that is not on the list")
     if set(notebook["metadata"].get("labkit", {})) != MANIFEST:
-        found.append("the manifest does not have title, minutes, ranks and faults")
+        found.append("the manifest does not have title, learn, minutes, ranks and faults")
     return found
 
 
@@ -110,25 +112,13 @@ def test_a_prediction_without_an_answer_is_caught() -> None:
     assert unanswered(lab(*asks, *checks, cell("e", 'lab.check("01/again", table, status)'))) == ["01/blame"]
 
 
-def test_the_index_lists_every_lab_with_its_minutes() -> None:
-    index = json.loads((LABS / "index.ipynb").read_text())
-    text = "\n".join(source_of(cell) for cell in index["cells"])
-    assert all(cell["cell_type"] == "markdown" for cell in index["cells"])
-    rows = {
-        title: (number, name) for number, title, name in re.findall(r"^\| (\d\d) \| \[([^]]+)\]\(([^)]+)\) \|", text, flags=re.M)
-    }
-    assert len(rows) == len(PATHS)
-    for path in PATHS:
-        manifest = json.loads(path.read_text())["metadata"]["labkit"]
-        assert rows[manifest["title"]] == (path.name[:2], path.name)
-        assert re.search(rf"\| \[{re.escape(manifest['title'])}\].*\| {manifest['minutes']} \|$", text, flags=re.M)
-
-
-def test_whoever_teaches_is_told_the_same_minutes() -> None:
-    text = (LABS.parent / "docs" / "teaching.md").read_text()
-    for path in PATHS:
-        manifest = json.loads(path.read_text())["metadata"]["labkit"]
-        assert f"| {path.name[:2]} {manifest['title']} | {manifest['minutes']} |" in text
+def test_the_index_is_what_the_labs_say(tmp_path: Path) -> None:
+    index = (LABS / "index.ipynb").read_text()
+    assert all(cell["cell_type"] == "markdown" for cell in json.loads(index)["cells"])
+    for path in LABS.glob("*.ipynb"):
+        shutil.copy(path, tmp_path)
+    write_index(tmp_path)
+    assert (tmp_path / "index.ipynb").read_text() == index, "`make index` writes it anew"
 
 
 def lab(*cells: dict[str, Any], **metadata: Any) -> dict[str, Any]:
