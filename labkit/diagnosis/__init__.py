@@ -1,11 +1,12 @@
-"""The judge: pure rules over evidence, who did what, where, and how to mend it.
+"""The judge: pure rules over evidence. They say which rank did what, where, and how to fix it.
 
     judge(evidence) -> verdicts, the primary one first; none on a healthy world
     contradiction(evidence) -> two open calls that can never complete, known without a stall
+    whereabouts(evidence, ranks) -> where ranks are with which nothing is wrong
     RULES           -> the rules by code; each is one file in `rules/`
 
-No process, no clock and no torch in here: the same evidence always gives the same verdict, live, after
-the fact, or read back from a recording.
+No process, no clock and no torch in here: the same evidence always gives the same verdict, live, after the cell, or read
+back from a recording.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from .align import align
 from .alignment import Alignment
 from .divergence import Contradiction, contradiction
 from .rule import RULES, Rule
+from .standing import whereabouts
 
-__all__ = ["RULES", "Alignment", "Contradiction", "Rule", "align", "contradiction", "judge"]
+__all__ = ["RULES", "Alignment", "Contradiction", "Rule", "align", "contradiction", "judge", "whereabouts"]
 
-_LATER = ("silent", "slow")  # wrong numbers and lost time come after what keeps the world from going on
+_LATER = ("silent", "slow")  # wrong numbers and lost time come after what blocks the world
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, ...]:

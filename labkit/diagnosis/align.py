@@ -44,7 +44,7 @@ def _focus(evidence: Evidence, views: Mapping[int, RankView], calls: Mapping[int
 
 
 def _late_is_not_waiting(places: dict[int, Place]) -> dict[int, Place]:
-    """A rank that came when the others had already given up was busy, though its call failed too."""
+    """A rank that came when the others had already stopped waiting was busy, though its call failed too."""
     cut = {rank: at.call for rank, at in places.items() if at.call and not at.live and at.call.state == "failed"}
     for rank, call in cut.items():
         mates = [o for other, o in cut.items() if other != rank and (o.group, o.seq) == (call.group, call.seq) and o.seq]

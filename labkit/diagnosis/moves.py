@@ -1,8 +1,7 @@
 """A schedule's moves side by side: where each rank is in it, and which rank's moves are not what its program says.
 
-Serves one need: a step is no collective, it has no number that ranks count together, so what the other rules compare is not
-there. But every move knows its place in its program. A run of a schedule is judged by its own moves alone; what came before
-it on the same ranks is another matter.
+A move has no number that ranks count together, so moves cannot be compared like collectives. But every move knows its place in
+its program. A run of a schedule is judged by its own moves alone, not by what came before it on the same ranks.
 """
 
 from __future__ import annotations
@@ -12,9 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..wire import Call, Evidence
-
-LATE_S = 0.5
-LATE_TIMES = 4.0
 
 Lines = Mapping[int, tuple[Call, ...]]
 """Each rank's moves of one run, in their order."""
@@ -76,27 +72,3 @@ def altered(lines: Lines) -> Altered | None:
     size, dtype, op = (*call.planned.split(" "), "")[:3]
     planned = replace(call, shape=(int(size),), dtype=dtype, reduce_op=op, planned="")
     return Altered(rank, "op" if (planned.shape, dtype) == (call.shape, call.dtype) else "size", call, planned)
-
-
-@dataclass(frozen=True)
-class Late:
-    """A rank that did something else for a long time before it made a move."""
-
-    rank: int
-    call: Call
-    idle_s: float
-
-
-def late(lines: Lines) -> Late | None:
-    """The rank that let all others wait: longest between two moves of its own, and much longer than any other rank."""
-    if any(call.state != "done" for line in lines.values() for call in line):
-        return None
-    start_s = min((line[0].issued_s for line in lines.values() if line), default=0.0)
-    worst: list[Late] = []
-    for rank, line in lines.items():
-        ends = [start_s, *(call.returned_s for call in line)]
-        gaps = [Late(rank, call, call.issued_s - end_s) for call, end_s in zip(line, ends, strict=False)]
-        worst += [max(gaps, key=lambda gap: gap.idle_s)] if gaps else []
-    worst.sort(key=lambda gap: -gap.idle_s)
-    second_s = worst[1].idle_s if len(worst) > 1 else 0.0
-    return worst[0] if worst and worst[0].idle_s >= max(LATE_S, LATE_TIMES * second_s) else None

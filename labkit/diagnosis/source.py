@@ -1,8 +1,7 @@
-"""What the source of a cell says about order, for when no majority can decide.
+"""What the source of a cell says about order: which of two ranks is more likely wrong where no majority decides.
 
-Serves one need: two ranks disagree, and one of them is more likely wrong. A rank cell runs top to
-bottom on every rank, so of two lines in the same block the later one was reached too soon. A line
-under an `if`, in a function or in a loop tells nothing, and then nothing is said.
+A rank cell runs from top to bottom on every rank, so of two lines in the same block the later one was reached too early. A
+line under an `if`, in a function or in a loop tells nothing, and then nothing is said.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
 """Where each rank stands: dead, stopped, waiting in a call, or not coming, and why not.
 
-Serves the need to say the same before and after a deadline has cut the waiting ranks: a rank whose last
-call failed because the world let go of it was waiting, and an exception that is only the echo of
-another rank's fault makes nobody a culprit.
+The same is said before and after a deadline has ended the waits: a rank whose last call failed because its wait was ended
+was waiting, and an exception that another rank's fault caused (an echo) makes nobody a culprit.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from ..errors import join_ranks
 from ..wire import Call, CodeError, Evidence, RankView
 
 Standing = Literal["dead", "stopped", "waiting", "raised", "unasked", "finished", "python", "unbegun"]
 
-# what a rank's code raises when the fault is another's: gloo, the store, the contract, the interrupt
+# what a rank's code raises when the fault is another rank's: from gloo, the store, the contract, an interrupt
 ECHOES = re.compile(
     r"Connection (closed|reset)|Timed out waiting|Application timeout|pair closure|Operation timed out|Broken pipe"
     r"|Socket closed|wait timeout|Failed to recv|Read error|Write error|ContractError|KeyboardInterrupt"
@@ -119,3 +120,25 @@ def _resting(view: RankView, calls: tuple[Call, ...], evidence: Evidence, focus:
         return "finished" if took_part or view.cell >= focus else "unbegun"
     # who was asked to run an older cell is no longer known; its calls are
     return "finished" if took_part or view.cell == focus else "unasked"
+
+
+def whereabouts(evidence: Evidence, ranks: Iterable[int]) -> str:
+    """Where ranks are that have not answered although nothing is wrong, without a full stop; "" if no rank is known.
+
+    >>> whereabouts(Evidence(2, ranks=(RankView(0), RankView(1))), (0, 1))
+    'ranks 0 and 1 were in Python'
+    """
+    places: dict[str, list[int]] = {}
+    asked = set(ranks)
+    for view in evidence.ranks:
+        if view.rank in asked:
+            places.setdefault(_doing(view), []).append(view.rank)
+    return "; ".join(f"{join_ranks(who)} {'was' if len(who) == 1 else 'were'} in {place}" for place, who in places.items())
+
+
+def _doing(view: RankView) -> str:
+    """A call without its number: ranks that still make calls are rarely at the same number."""
+    call = view.waiting_in
+    site = call.site if call is not None else view.line
+    what = call.op if call is not None else "Python"
+    return f"{what} ({site})" if site is not None else what

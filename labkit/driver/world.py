@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from ..diagnosis.whereabouts import whereabouts
+from ..diagnosis import whereabouts
 from ..faults import FAULTS
 from ..registry import unknown
 from ..wire import CellResult, Diagnosis, Injection, OpResult, RecoveryReport, WorldStatus

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from labkit.diagnosis import align, judge
-from labkit.diagnosis.moves import altered, late, newest_run, slip
+from labkit.diagnosis.moves import altered, newest_run, slip
+from labkit.diagnosis.rules.lk011_straggler import late
 from labkit.wire import Call, CodeError, Evidence, RankView
 
 RANKS = 3

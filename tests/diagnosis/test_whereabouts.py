@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from labkit.diagnosis.whereabouts import whereabouts
+from labkit.diagnosis import whereabouts
 from labkit.wire import Call, CallSite, Evidence, Frame, RankView
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...errors import join_ranks
 from ...units import format_seconds
-from ...wire import Verdict
+from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, Track
-from ..moves import LATE_S, LATE_TIMES, late
+from ..moves import Lines
 from ..rule import Rule, rule
+
+LATE_S, LATE_TIMES = 0.5, 4.0  # behind the first rank at least, and this many times as late as the second last
 
 
 @rule
@@ -85,3 +89,27 @@ def _last_to_come(world: Alignment) -> tuple[int, Track, int] | None:
             if late_s >= max(LATE_S, LATE_TIMES * second_s) and late_s > worst:
                 worst, found = late_s, (came[-1][1], track, seq)
     return found
+
+
+@dataclass(frozen=True)
+class Late:
+    """A rank that did something else for a long time before it made a move."""
+
+    rank: int
+    call: Call
+    idle_s: float
+
+
+def late(lines: Lines) -> Late | None:
+    """The rank that let all others wait: longest between two moves of its own, and much longer than any other rank."""
+    if any(call.state != "done" for line in lines.values() for call in line):
+        return None
+    start_s = min((line[0].issued_s for line in lines.values() if line), default=0.0)
+    worst: list[Late] = []
+    for rank, line in lines.items():
+        ends = [start_s, *(call.returned_s for call in line)]
+        gaps = [Late(rank, call, call.issued_s - end_s) for call, end_s in zip(line, ends, strict=False)]
+        worst += [max(gaps, key=lambda gap: gap.idle_s)] if gaps else []
+    worst.sort(key=lambda gap: -gap.idle_s)
+    second_s = worst[1].idle_s if len(worst) > 1 else 0.0
+    return worst[0] if worst and worst[0].idle_s >= max(LATE_S, LATE_TIMES * second_s) else None
