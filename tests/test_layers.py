@@ -28,6 +28,7 @@ LEAVES = {
     "launching",
     "machine",
     "devices",
+    "backends",
 }
 PURE = LEAVES | {"diagnosis", "recovery", "labrecord", "schedule", "timeline"}
 SPECS = PURE | {"faults", "exercises"}

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from ..backends import find
 from ..errors import join_ranks
 from ..wire import Call, CodeError, Evidence, RankView
 
@@ -95,7 +96,7 @@ def _cut_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Ca
         return None
     if calls[-1].state == "issued" and calls[-1].async_op and view.error is None:
         return None  # an asynchronous call nobody has waited for is in nobody's way
-    if evidence.backend == "nccl":
+    if find(evidence.backend).returns_at_once:
         return next(call for call in calls if call.state in _PENDING)
     return calls[-1]
 

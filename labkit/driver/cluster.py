@@ -248,14 +248,12 @@ def last_line(log: Path) -> str:
     return next((line.strip()[:300] for line in reversed(lines) if line.strip() and not line.startswith("[W")), "")
 
 
-def seat_environment(rank: int, world_size: int, backend: str) -> dict[str, str]:
+def seat_environment(world_size: int) -> dict[str, str]:
     """What every rank's environment says besides its identity.
 
-    Threads: ranks share the cores. Gloo: stay on loopback unless the user has named an interface.
+    Threads: ranks share the cores.
     """
     given = os.environ.get("OMP_NUM_THREADS", "")
     env = {"OMP_NUM_THREADS": given if given.isdecimal() else str(max(1, (os.cpu_count() or 1) // world_size))}
     env["PYTHONWARNINGS"] = ""  # "error" is meant for the learner's tests, not for the engine they run in
-    if backend == "gloo" and "GLOO_SOCKET_IFNAME" not in os.environ:
-        env["GLOO_SOCKET_IFNAME"] = "lo"
     return env

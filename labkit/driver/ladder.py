@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any
 
+from ..backends import find
 from ..errors import LabkitError, RecoveryError, join_ranks
 from ..recovery import (
     Assessed,
@@ -44,7 +45,6 @@ MOVING_S = 0.15  # a rank that has made a call within this time is at work
 CALM_LOOKS = 3
 SETTLE_MOST_S = 1.0
 POLL_S = 0.02
-NCCL_RELEASE_WAIT_S = 3.0  # an abort has kernels to end on the GPU; not measured yet
 
 
 class _Climb:
@@ -154,7 +154,7 @@ class _Climb:
         return moving | {rank for rank, future in asked.items() if _answered(future) and future.result() is False}
 
     def _release(self, ranks: tuple[int, ...], wait_s: float) -> ReleaseEnded:
-        if self.cluster.backend == "gloo" and not self.settled:
+        if find(self.cluster.backend).rest_before_release and not self.settled:
             self._settle(ranks)
         for rank in ranks:
             self.cluster.transport.control(rank, "release", {})
@@ -198,8 +198,7 @@ def climb(
     started = time.monotonic()
     climbing = _Climb(cluster, pending, mode, settled)
     ladder = Ladder(cluster.world_size)
-    if cluster.backend == "nccl":
-        ladder.release_wait_s = NCCL_RELEASE_WAIT_S
+    ladder.release_wait_s = find(cluster.backend).release_wait_s or ladder.release_wait_s
     todo = list(ladder.handle(climbing.assess(broken, force)))
     while todo:
         instruction = todo.pop(0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import psutil
 
+from ..backends import BACKENDS
 from ..errors import LabkitError, StartError, UsageError
 from ..registry import unknown
 from ..units import is_whole
@@ -67,10 +68,7 @@ class Ground:
         """What puts a rank's process on its host, and the backend on that host's wire."""
         host = self.places[rank]
         env = {"LABKIT_HOST_PID": str(self.pids[host])}
-        if backend == "gloo":
-            return {**env, "GLOO_SOCKET_IFNAME": "eth0"}
-        # read, not run: the ranks share a machine, and NCCL must take them for several, joined by sockets only
-        return {**env, "NCCL_SOCKET_IFNAME": "eth0", "NCCL_HOSTID": f"labkit-host-{host}", "NCCL_IB_DISABLE": "1"}
+        return {**env, **BACKENDS[backend].host_environment(host)}
 
     def close(self) -> None:
         """Take the hosts away if they were made for this world."""

@@ -8,8 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from ..backends import BACKENDS, backend_names, choose
 from ..devices import Gpu, find_gpus
-from ..errors import NotEnoughDevices, NotEnoughMemory, StartError, UsageError, WorldMismatch
+from ..errors import NotEnoughMemory, StartError, UsageError, WorldMismatch
 from ..machine import DEFAULT_RANKS, MAX_RANKS, RANK_BYTES, free_memory_bytes
 from ..registry import unknown
 from ..units import format_bytes, is_whole
@@ -17,14 +18,12 @@ from .cluster import Cluster, seat_environment
 from .core import Listener
 from .current import HOLDER
 from .feed import Seat
-from .gpus import check_shared_gpu, nccl_environment, nccl_version, pin, shared
 from .launch import ForkLauncher, Launcher, ProcessLauncher
 from .placement import Ground, ground
 from .rundir import RunDir, run_root
 from .spaces import Shape
 from .world import DEADLINE_S, World
 
-BACKENDS = ("auto", "gloo", "nccl")
 LAUNCHERS = ("auto", "fork", "subprocess")
 GROUP_TIMEOUT_S = 120.0
 DISK_BYTES_PER_RANK = 4 * 2**20
@@ -77,9 +76,9 @@ def bring_up(
 ) -> World:  # fmt: skip
     """The same beside whatever runs: the caller's own, who has to stop it."""
     began = time.monotonic()
-    gpus = find_gpus() if backend != "gloo" else []
+    gpus = find_gpus() if backend == "auto" or BACKENDS[backend].needs_gpu else []
     num_ranks = ranks if ranks is not None else len(gpus) or DEFAULT_RANKS
-    chosen = choose_backend(backend, num_ranks, gpus, share_gpu)
+    chosen = choose(backend, num_ranks, gpus, share_gpu).name
     _room_for(num_ranks)
     _space_for(num_ranks)
     under = ground(num_ranks, hosts, Shape(rate, delay), placement)
@@ -103,8 +102,8 @@ def _overridden(ranks: int | None, backend: str) -> tuple[int | None, str]:
 
 
 def _check(ranks: int | None, backend: str, mode: str, launcher: str) -> None:
-    if backend not in BACKENDS:
-        raise unknown("backend", backend, BACKENDS)
+    if backend not in backend_names():
+        raise unknown("backend", backend, backend_names())
     if mode not in ("raw", "safe"):
         raise unknown("mode", mode, ("raw", "safe"))
     if launcher not in LAUNCHERS:
@@ -136,30 +135,6 @@ def _same(running: World, ranks: int | None, backend: str, mode: str, hosts: int
     return running
 
 
-def choose_backend(backend: str, num_ranks: int, gpus: list[Gpu], share_gpu: bool) -> str:
-    """nccl if each rank has its own GPU (or may share one), else gloo; NotEnoughDevices if nccl can't be.
-
-    >>> choose_backend("auto", 4, [], False)
-    'gloo'
-    """
-    if backend == "gloo" or (backend == "auto" and (not gpus or (num_ranks > len(gpus) and not share_gpu))):
-        return "gloo"
-    if not gpus:
-        raise NotEnoughDevices(
-            "nccl needs a GPU and none is visible", hint='use backend="gloo", or see `labkit doctor`', ranks=num_ranks, devices=0
-        )
-    if num_ranks > len(gpus) and not share_gpu:
-        raise NotEnoughDevices(
-            f"{num_ranks} ranks on {len(gpus)} GPU{'s' if len(gpus) > 1 else ''} with nccl",
-            hint=f'give ranks={len(gpus)}, or backend="gloo", or share_gpu=True for several ranks on one GPU',
-            ranks=num_ranks,
-            devices=len(gpus),
-        )
-    if shared(num_ranks, gpus):
-        check_shared_gpu(nccl_version())
-    return "nccl"
-
-
 def _room_for(num_ranks: int) -> None:
     needed, free = num_ranks * RANK_BYTES, free_memory_bytes()
     if needed > free:
@@ -188,17 +163,12 @@ def _space_for(num_ranks: int) -> None:
 
 def make_seats(num_ranks: int, backend: str, gpus: list[Gpu], under: Ground | None = None) -> list[Seat]:
     """One seat per rank: its device and its environment; ranks go round the GPUs if they share."""
-    seats = []
+    seats, chosen = [], BACKENDS[backend]
     for rank in range(num_ranks):
-        env = seat_environment(rank, num_ranks, backend)
-        device = "cpu"
-        if backend == "nccl":
-            env |= nccl_environment(num_ranks, len(gpus), share=shared(num_ranks, gpus), user=os.environ)
-            env |= pin(gpus[rank % len(gpus)], os.environ)
-            device = "cuda:0"
+        env = seat_environment(num_ranks) | chosen.environment(rank, num_ranks, gpus, os.environ)
         if under is not None:
             env |= under.environment(rank, backend)
-        seats.append(Seat(rank, device=device, env=env, host=f"host {under.places[rank]}" if under else "localhost"))
+        seats.append(Seat(rank, device=chosen.device, env=env, host=f"host {under.places[rank]}" if under else "localhost"))
     return seats
 
 

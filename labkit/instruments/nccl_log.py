@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
+from ..backends import find
 from ..driver.core import WorldCore, instrument
 from ..errors import UsageError
 from ..schedule.nccl_lines import read_nccl_log
 from ..schedule.nccl_log import NcclLog
-
-FILES = "nccl-{rank}.*.log"  # in the world's folder log/; the ranks name them
 
 
 @instrument
@@ -27,14 +26,15 @@ def nccl_log_texts(world: WorldCore) -> list[str]:
     """The log's text, of each rank's newest process."""
     if world.stopped:
         raise UsageError("this world is stopped", hint="start a new one with labkit.start()")
-    if world.backend != "nccl":
+    pattern = find(world.backend).log_pattern
+    if not pattern:
         raise UsageError(
             f"{world.backend} keeps no log of its choices, NCCL does",
             hint="see another machine's: from labkit.schedule.nccl_log import recorded; recorded()",
         )
     folder, texts = world.folder / "log", []
     for rank in range(world.world_size):
-        files = sorted(folder.glob(FILES.format(rank=rank)), key=lambda file: file.stat().st_mtime)
+        files = sorted(folder.glob(pattern.format(rank=rank, pid="*")), key=lambda file: file.stat().st_mtime)
         texts += [file.read_text(errors="replace") for file in files[-1:]]
     if not any(texts):
         own = sorted(name for name in os.environ if name.startswith("NCCL_DEBUG"))

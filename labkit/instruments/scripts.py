@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from ..backends import find
 from ..driver.core import WorldCore, instrument
 from ..driver.current import current
 from ..errors import UsageError
@@ -82,7 +83,7 @@ class ScriptRun:
 
 def make_script(code: str, *, variable: str, ranks: int, backend: str = "gloo", name: str = "script.py") -> str:
     """The source of a script that runs `code` on every rank and writes `variable` to a file per rank."""
-    device = '"cuda", dist.get_node_local_rank()' if backend == "nccl" else '"cpu"'
+    device = '"cuda", dist.get_node_local_rank()' if find(backend).needs_gpu else '"cpu"'
     return _TEMPLATE.format(name=name, ranks=ranks, backend=backend, device=device, code=code.strip("\n"), variable=variable)
 
 

@@ -20,9 +20,9 @@ import torch.distributed as dist
 
 from ..launching import OWN_NAMES
 from . import dispatch
+from .backends import make_backend
 from .context import RankContext
 from .groups import Groups
-from .nccl import name_log
 from .stacks import dump_on_signal
 from .tap import Tap
 
@@ -68,11 +68,11 @@ def make_context(namespace: dict[str, Any]) -> RankContext:
         world_size=int(env["LABKIT_WORLD_SIZE"]),
         run_dir=Path(env["LABKIT_RUN_DIR"]),
         namespace=namespace,
-        backend=env.get("LABKIT_BACKEND", "gloo"),
+        backend=make_backend(env.get("LABKIT_BACKEND", "gloo")),
         device=env.get("LABKIT_DEVICE", "cpu"),
         mode=env.get("LABKIT_MODE", "raw"),
     )
-    name_log(context.run_dir, context.rank)
+    context.backend.start(context.run_dir, context.rank)
     context.tap = Tap(context)
     context.tap.install()
     context.groups = Groups(context, context.tap)

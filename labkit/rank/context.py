@@ -15,6 +15,7 @@ from typing import Any
 
 from ..ring import RingWriter
 from ..wire import CodeError
+from .backends import RankBackend, make_backend
 
 
 @dataclass
@@ -29,7 +30,7 @@ class RankContext:
     world_size: int
     run_dir: Path
     namespace: dict[str, Any]
-    backend: str = "gloo"
+    backend: RankBackend = field(default_factory=lambda: make_backend("gloo"))
     device: str = "cpu"
     mode: str = "raw"
     generation: int = 0

@@ -1,7 +1,7 @@
 """Process groups and their generations.
 
-A generation is one life of the process groups. Each has its own prefix in the store (so that keys of a
-broken one can't be met again) and an explicit timeout on every group, also on those the learner makes.
+A generation is one set of process groups, from their making to their end. Each has its own prefix in the store, so that it
+never reads the keys of a broken one, and an explicit timeout on every group, also on those the learner makes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from torch.distributed import distributed_c10d as c10d
 
 from .context import RankContext
 from .contract import Contract
-from .nccl import abort_groups, returns_at_once
 from .place import join_network, without_name_server
-from .sockets import GroupSockets
 from .tap import Tap
 
 STORE_TIMEOUT_S = 30.0
-# whatever a learner puts in their place later
+# torch's own, whatever a learner puts in their place later
 _INIT, _DESTROY, _NEW_GROUP = c10d.init_process_group, c10d.destroy_process_group, c10d.new_group
 
 
@@ -32,7 +30,6 @@ class Groups:
 
     def __init__(self, context: RankContext, tap: Tap) -> None:
         self._context, self._tap = context, tap
-        self.sockets = GroupSockets()
         self._store: dist.Store | None = None
         self._store_at: tuple[str, int] | None = None
         self._originals: dict[str, Callable[..., Any]] = {}
@@ -54,30 +51,26 @@ class Groups:
                     host, port, None, is_master=False, timeout=timedelta(seconds=STORE_TIMEOUT_S), wait_for_workers=False
                 )
             self._store_at = (host, port)
-            self.sockets.spare(port)
+            context.backend.keep_port(port)
         store = dist.PrefixStore(f"generation-{generation}", self._store)
         store.set_timeout(timedelta(seconds=STORE_TIMEOUT_S))
         context.generation, context.group_timeout_s, context.refusal = generation, timeout_s, ""
         context.store = store
         self._made = 0
-        with self.sockets.watching():
+        with context.backend.making_group():
             _INIT(
-                context.backend, store=dist.PrefixStore("group", store), rank=context.rank,
-                world_size=context.world_size, timeout=timedelta(seconds=timeout_s), **self._device_option(),
+                context.backend.name, store=dist.PrefixStore("group", store), rank=context.rank,
+                world_size=context.world_size, timeout=timedelta(seconds=timeout_s),
+                **context.backend.group_options(context.device),
             )  # fmt: skip
             value = self._check()
         context.ring.clear()
-        self._tap.completes_on_return = not returns_at_once(context.backend)
+        self._tap.completes_on_return = not context.backend.facts.returns_at_once
         self._tap.watch(c10d._get_default_group(), "world", tuple(range(context.world_size)))
         self.set_mode(context.mode)
         self._wrap_makers()
         context.leave()
         return value
-
-    def _device_option(self) -> dict[str, Any]:
-        if self._context.device.startswith("cuda"):
-            return {"device_id": torch.device(self._context.device)}
-        return {}
 
     def _check(self) -> float:
         # before the tap watches: the check is ours, the learner's first call is #1
@@ -89,7 +82,7 @@ class Groups:
         """The group of some ranks, for measuring; made once a generation, by all ranks, and not watched by the tap."""
         if members not in self._parts:
             limit = timedelta(seconds=self._context.group_timeout_s)
-            with self.sockets.watching():
+            with self._context.backend.making_group():
                 self._parts[members] = _NEW_GROUP(list(members), limit)
         return self._parts[members]
 
@@ -103,12 +96,10 @@ class Groups:
         self._tap.contract = None
         self._tap.forget()
         if dist.is_initialized():
-            self.sockets.cut()
-            if returns_at_once(self._context.backend):
-                abort_groups()  # what is enqueued would be waited for, up to the group's timeout
+            self._context.backend.before_destroy()
             _DESTROY()
         self._context.unfinished.clear()
-        self.sockets.forget()
+        self._context.backend.after_destroy()
         self._parts.clear()
 
     def _wrap_makers(self) -> None:
@@ -119,7 +110,7 @@ class Groups:
 
         @functools.wraps(init)
         def init_process_group(*args: Any, **kwargs: Any) -> None:
-            with self.sockets.watching():
+            with self._context.backend.making_group():
                 init(*args, **kwargs)
             group = c10d._get_default_group()
             self._tap.watch(group, "world", tuple(range(group.size())))
@@ -130,7 +121,7 @@ class Groups:
         @functools.wraps(original)
         def new_group(ranks: Any = None, timeout: Any = None, *args: Any, **kwargs: Any) -> Any:
             limit = timeout if timeout is not None else timedelta(seconds=self._context.group_timeout_s)
-            with self.sockets.watching():
+            with self._context.backend.making_group():
                 group = original(ranks, limit, *args, **kwargs)
             self._watch_new(group, ranks)
             return group

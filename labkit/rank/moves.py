@@ -20,7 +20,6 @@ from torch.distributed import distributed_c10d as c10d
 
 from ..wire import Call
 from .context import RankContext
-from .nccl import returns_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -78,7 +77,7 @@ class Wire:
         self.members = tuple(members) or tuple(range(context.world_size))
         group = context.groups.part(self.members) if len(self.members) < context.world_size else c10d._get_default_group()
         self.backend = group._get_backend(torch.device(context.device))
-        self.queued = returns_at_once(context.backend)
+        self.queued = context.backend.facts.returns_at_once
 
     def send(self, tensor: torch.Tensor, to_rank: int) -> Any:
         return self.backend.send([tensor], to_rank, TAG)

@@ -88,7 +88,7 @@ class Tap:
         self._number_in_cell = 0
         self._index = 0
         self._here = threading.local()
-        self.open_calls = OpenCalls(self._finish_line, self._failed)
+        self.open_calls = OpenCalls(self._finish_line, context.backend.has_failed)
         self._slots: dict[tuple[int, int], tuple[int, int]] = {}
         self._originals: dict[str, Callable[..., Any]] = {}
 
@@ -214,20 +214,10 @@ class Tap:
         at = self._slots.pop((group_key, seen.op_id), None)
         if at is None or seen.work is None:
             return
-        if self.context.backend == "gloo" and _op_name(seen.name) in _P2P:
-            self.open_calls.add_unknown(at)  # gloo's isend and irecv: their work can't be asked whether it is done
-        else:
+        if self.context.backend.can_ask(_op_name(seen.name)):
             self.open_calls.add(seen.work, at)
-
-    def _failed(self, work: Any) -> bool:
-        """Whether a completed call ended in an error."""
-        if self.context.backend != "gloo":
-            return work.exception() is not None  # waiting would order the CUDA stream
-        try:
-            work.wait()  # returns at once
-        except RuntimeError:
-            return True
-        return False
+        else:
+            self.open_calls.add_unknown(at)
 
     # ---- the life of a cell and of a generation
     def begin_cell(self) -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from labkit.devices import Gpu
 from labkit.driver import start as start_module
 from labkit.driver.cluster import last_line
 from labkit.driver.current import HOLDER
-from labkit.driver.start import choose_backend, make_seats, start
+from labkit.driver.start import make_seats, start
 from labkit.errors import LabkitError, NotEnoughDevices, NotEnoughMemory, UnknownName, UsageError, WorldMismatch
 from labkit.machine import MAX_RANKS, RANK_BYTES
 from labkit.testing import fake_world
@@ -135,21 +134,7 @@ def test_a_second_start_gives_the_same_world_or_says_what_differs(monkeypatch) -
             start(0)
 
 
-# ---- GPUs
-GPUS = [Gpu(str(index), "H", 10**10) for index in range(2)]
-
-
-def test_which_backend() -> None:
-    assert choose_backend("auto", 2, GPUS, False) == "nccl"
-    assert choose_backend("auto", 4, GPUS, False) == "gloo", "more ranks than GPUs"
-    assert choose_backend("gloo", 2, GPUS, False) == "gloo"
-    with pytest.raises(
-        NotEnoughDevices, match=r"4 ranks on 2 GPUs with nccl; give ranks=2, or backend=.gloo., or share_gpu=True"
-    ) as caught:
-        choose_backend("nccl", 4, GPUS, False)
-    assert (caught.value.ranks, caught.value.devices) == (4, 2)
-
-
+# ---- the ranks' processes
 def test_gloo_ranks_sit_on_the_cpu_and_talk_on_loopback(monkeypatch) -> None:
     monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
     seats = make_seats(3, "gloo", [])

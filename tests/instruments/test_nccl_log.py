@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from labkit.driver.gpus import nccl_environment
+from labkit.backends import find
+from labkit.backends.nccl import nccl_environment
 from labkit.errors import UsageError
-from labkit.instruments.nccl_log import FILES, nccl_log
-from labkit.rank.nccl import name_log
+from labkit.instruments.nccl_log import nccl_log
+from labkit.rank.backends import make_backend
 from labkit.testing import fake_world
 
 LINE = "host:{pid}:2 [0] NCCL INFO AllReduce: {size} Bytes -> Algo RING proto LL channel{{Lo..Hi}}={{0..0}}\n"
@@ -45,20 +46,20 @@ def test_a_rank_names_its_file_before_nccl_starts(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("LABKIT_NCCL_LOG", "1")
     monkeypatch.setenv("NCCL_DEBUG_FILE", "")
     monkeypatch.delenv("NCCL_DEBUG_FILE")
-    name_log(tmp_path / "50%", 3)
+    make_backend("nccl").start(tmp_path / "50%", 3)
     named = os.environ["NCCL_DEBUG_FILE"]
     assert named == f"{tmp_path}/50%%/log/nccl-3.%p.log"  # NCCL puts the pid for %p, and % for %%
-    assert Path(named.replace("%p", "77").replace("%%", "%")).match(FILES.format(rank=3))
+    assert Path(named.replace("%p", "77").replace("%%", "%")).match(find("nccl").log_pattern.format(rank=3, pid="*"))
 
 
 def test_a_rank_leaves_a_users_file_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NCCL_DEBUG_FILE", "mine")
     monkeypatch.setenv("LABKIT_NCCL_LOG", "1")
-    name_log(tmp_path, 0)
+    make_backend("nccl").start(tmp_path, 0)
     assert os.environ["NCCL_DEBUG_FILE"] == "mine"
     monkeypatch.delenv("NCCL_DEBUG_FILE")
     monkeypatch.delenv("LABKIT_NCCL_LOG")
-    name_log(tmp_path, 0)
+    make_backend("nccl").start(tmp_path, 0)
     assert "NCCL_DEBUG_FILE" not in os.environ
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+from ...backends import find
 from ...errors import join_ranks
 from ...wire import RankView, Side, Verdict
 from .. import words
@@ -59,8 +60,9 @@ def _side(world: Alignment, rank: int, way: str) -> Side:
 def _killed_by_mismatch(world: Alignment, rank: int) -> bool:
     """The rank's last call in the group is where the calls differ."""
     other_message = world.slip is not None or (world.altered is not None and world.altered.kind == "size")
-    if other_message and world.views[rank].exit_code == -signal.SIGABRT:
-        return True  # gloo ended it: it was sent another message than the one it expected
+    aborted = world.views[rank].exit_code == -signal.SIGABRT and find(world.evidence.backend).aborts_on_long_message
+    if other_message and aborted:
+        return True
     found = world.disagreement
     if found is None or rank not in found.column or found.aspect == "root":
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
+from ...backends import backend_names
 from ...machine import MAX_RANKS
 from ..base import Context, Finding, check, worst
 
@@ -41,9 +42,6 @@ def check_environment(context: Context) -> Finding:
 
 
 # ---- settings
-BACKENDS = ("auto", "gloo", "nccl")
-
-
 def judge_settings(env: Mapping[str, str]) -> Finding:
     mine = {name: value for name, value in sorted(env.items()) if name in ("LABKIT_RANKS", "LABKIT_BACKEND")}
     found = []
@@ -54,9 +52,9 @@ def judge_settings(env: Mapping[str, str]) -> Finding:
             step = "set it to a number from 1 up, as in 4"
             found.append(Finding("fail", f"LABKIT_RANKS={ranks!r} is not a number of ranks", step))
     backend = env.get("LABKIT_BACKEND")
-    if backend is not None and backend.strip().lower() not in BACKENDS:
-        near = difflib.get_close_matches(backend.lower(), BACKENDS, n=1)
-        step = f"did you mean {near[0]}?" if near else f"set it to one of: {', '.join(BACKENDS)}"
+    if backend is not None and backend.strip().lower() not in backend_names():
+        near = difflib.get_close_matches(backend.lower(), backend_names(), n=1)
+        step = f"did you mean {near[0]}?" if near else f"set it to one of: {', '.join(backend_names())}"
         found.append(Finding("fail", f"LABKIT_BACKEND={backend!r} is no backend", step))
     text = ", ".join(f"{name}={value}" for name, value in mine.items()) or "LABKIT_RANKS and LABKIT_BACKEND are not set"
     return worst(found, Finding("ok", text, facts=mine))

@@ -8,7 +8,6 @@ import time
 
 from ..context import RankContext
 from ..dispatch import CONTROL_OPS
-from ..nccl import abort_groups
 
 GRACE_S = 0.05  # a wait that was cut raises by itself within this time
 POLL_S = 0.002
@@ -22,19 +21,10 @@ def release(context: RankContext, *, reason: str = "", interrupt: bool = True) -
     """
     context.refusal = reason or "the cell was ended"
     busy_since_s = context.main_busy_since_s
-    if context.backend == "gloo":
-        cut = context.groups.sockets.cut()
-        # a wait that has just been cut raises by itself, and an interrupt on top would hide its message
-        if interrupt and _still_busy(context, busy_since_s):
-            interrupt_main(context)
-    else:
-        # a wait that an abort ends returns as if all were well, with numbers that mean nothing: the interrupt is sent
-        # first, so that it is pending when the main thread comes back and no line of the cell runs
-        if interrupt:
-            interrupt_main(context)
-        cut = abort_groups()
-        if interrupt and _still_busy(context, busy_since_s):
-            interrupt_main(context)
+    cut = context.backend.release((lambda: interrupt_main(context)) if interrupt else (lambda: False))
+    # a wait that has just been cut raises by itself, and an interrupt on top would hide its message
+    if interrupt and _still_busy(context, busy_since_s):
+        interrupt_main(context)
     return {"cut": cut}
 
 

@@ -1,17 +1,61 @@
-"""Gloo's own sockets in this process: found when a group is made, cut when a wait must end.
+"""gloo in a rank: its sockets are found when a group is made, and shut down when a wait must end.
 
-A gloo wait ends only when its peer answers, dies or hangs up. Shutting down this process's own end is
-hanging up: every rank that waits gets an ordinary RuntimeError within milliseconds, and keeps all of its
-variables. Only sockets that appeared while a group was being made are touched, and only if the
-descriptor still is the same socket: the engine's own connections must live.
+A gloo wait ends only when its peer answers, dies or closes the connection. Shutting down this process's own end closes it:
+every rank that waits gets an ordinary RuntimeError within milliseconds, and keeps all of its variables. Only sockets that
+appeared while a group was being made are touched, and only if the descriptor still is the same socket: the engine's own
+connections must live.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from .base import RANK_BACKENDS, RankBackend
+
+
+@RANK_BACKENDS.register("gloo")
+class GlooRank(RankBackend):
+    """Waits are released by shutting the groups' connections down."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.sockets = GroupSockets()
+
+    def making_group(self) -> AbstractContextManager[None]:
+        """Sockets that appear now belong to the groups."""
+        return self.sockets.watching()
+
+    def keep_port(self, port: int) -> None:
+        """Never cut a connection to this port."""
+        self.sockets.spare(port)
+
+    def release(self, interrupt: Callable[[], object]) -> int:
+        """A wait that was cut raises by itself; an interrupt on top would hide its message, so none is sent here."""
+        return self.sockets.cut()
+
+    def before_destroy(self) -> None:
+        """Peers that still wait for this rank learn that it has gone."""
+        self.sockets.cut()
+
+    def after_destroy(self) -> None:
+        """The groups' sockets are closed, and their numbers may be used again."""
+        self.sockets.forget()
+
+    def can_ask(self, op: str) -> bool:
+        """The work of isend and irecv can't be asked."""
+        return op not in ("send", "recv")
+
+    def has_failed(self, work: Any) -> bool:
+        """gloo keeps the error for whoever waits; the wait for a completed work returns at once."""
+        try:
+            work.wait()
+        except RuntimeError:
+            return True
+        return False
 
 
 def open_sockets() -> dict[str, int]:

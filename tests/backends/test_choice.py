@@ -1,20 +1,15 @@
-"""Which GPUs there are, who gets which, and what a rank's environment says then."""
+"""Which backend a world takes, and what it makes of a rank's environment."""
 
 from __future__ import annotations
 
 import pytest
 
-from labkit.devices import Gpu, find_gpus, parse_listing, visible_gpus
-from labkit.driver import gpus as gpus_module
-from labkit.driver import start as start_module
-from labkit.driver.gpus import check_shared_gpu, nccl_environment, parse_nccl_version, pin, shared
-from labkit.driver.start import _overridden, choose_backend, make_seats
+from labkit.backends import choose, find, nccl, one_gpu
+from labkit.backends.nccl import check_shared_gpu, nccl_environment, nccl_version, parse_nccl_version, shares_gpu
+from labkit.devices import Gpu
+from labkit.driver.start import _overridden, make_seats
 from labkit.errors import NotEnoughDevices, StartError, UsageError
 
-LISTING = parse_listing(
-    "0, GPU-aa11, NVIDIA H200, 143771, 140000, Default, 580.65\n1, GPU-aa22, NVIDIA H200, 143771, 139000, Default, 580.65\n"
-    "2, GPU-bb33, NVIDIA H200, [N/A], [N/A], Default, 580.65\n"
-).gpus
 ONE = [Gpu("0", "H200", 2**30)]
 TWO = [Gpu("0", "H200", 2**30), Gpu("1", "H200", 2**30)]
 
@@ -23,45 +18,7 @@ TWO = [Gpu("0", "H200", 2**30), Gpu("1", "H200", 2**30)]
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NCCL_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_RAS_ENABLE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(start_module, "nccl_version", lambda: (2, 30, 7))
-
-
-# ---- which GPUs
-@pytest.mark.parametrize(
-    ("visible", "expected"),
-    [
-        (None, ["0", "1", "2"]),
-        ("0,1,2", ["0", "1", "2"]),
-        ("2, 0", ["2", "0"]),
-        ("1", ["1"]),
-        ("GPU-bb33", ["GPU-bb33"]),
-        ("GPU-bb", ["GPU-bb33"]),
-        ("GPU-aa", []),  # two begin so
-        ("GPU-aa22,GPU-bb33", ["GPU-aa22", "GPU-bb33"]),
-        ("MIG-12345678-1234", ["MIG-12345678-1234"]),
-        ("MIG-a,MIG-b", ["MIG-a", "MIG-b"]),
-        ("0,7,1", ["0"]),  # everything from the first unknown one on is ignored
-        ("", []),
-        ("-1", []),
-        ("0,-1,1", ["0"]),
-        ("none", []),
-        ("NoDevFiles", []),
-        ("1,1", []),  # CUDA gives nothing where one is named twice
-        ("0,1,0", []),
-    ],
-)
-def test_visible(visible: str | None, expected: list[str]) -> None:
-    assert [gpu.visible for gpu in visible_gpus(LISTING, visible)] == expected
-
-
-def test_a_listing_without_numbers_is_read() -> None:
-    assert visible_gpus(LISTING, None)[2] == Gpu("2", "NVIDIA H200", 0, "GPU-bb33")
-    assert visible_gpus(LISTING, None)[0].free_bytes == 140000 * 2**20
-    assert visible_gpus((), None) == []
-
-
-def test_no_driver_no_gpus() -> None:
-    assert find_gpus({"PATH": "/nowhere"}) == []
+    monkeypatch.setattr(nccl, "nccl_version", lambda: (2, 30, 7))
 
 
 # ---- which backend
@@ -79,37 +36,37 @@ def test_no_driver_no_gpus() -> None:
         ("nccl", 4, ONE, True, "nccl"),
     ],
 )
-def test_choose_backend(backend: str, ranks: int, gpus: list[Gpu], share: bool, expected: str) -> None:
-    assert choose_backend(backend, ranks, gpus, share) == expected
+def test_choose(backend: str, ranks: int, gpus: list[Gpu], share: bool, expected: str) -> None:
+    assert choose(backend, ranks, gpus, share).name == expected
 
 
 def test_more_ranks_than_gpus_says_what_to_do() -> None:
     with pytest.raises(NotEnoughDevices) as caught:
-        choose_backend("nccl", 4, TWO, False)
+        choose("nccl", 4, TWO, False)
     assert str(caught.value) == (
         '4 ranks on 2 GPUs with nccl; give ranks=2, or backend="gloo", or share_gpu=True for several ranks on one GPU'
     )
     assert (caught.value.ranks, caught.value.devices) == (4, 2)
     with pytest.raises(NotEnoughDevices, match="2 ranks on 1 GPU with nccl; give ranks=1"):
-        choose_backend("nccl", 2, ONE, False)
+        choose("nccl", 2, ONE, False)
 
 
 def test_nccl_without_a_gpu_says_what_to_do() -> None:
     with pytest.raises(NotEnoughDevices, match='nccl needs a GPU and none is visible; use backend="gloo"'):
-        choose_backend("nccl", 2, [], True)
+        choose("nccl", 2, [], True)
 
 
 def test_sharing_needs_a_new_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start_module, "nccl_version", lambda: (2, 29, 3))
-    assert choose_backend("nccl", 2, TWO, True) == "nccl"
+    monkeypatch.setattr(nccl, "nccl_version", lambda: (2, 29, 3))
+    assert choose("nccl", 2, TWO, True).name == "nccl"
     with pytest.raises(StartError) as caught:
-        choose_backend("nccl", 2, ONE, True)
+        choose("nccl", 2, ONE, True)
     assert (
         str(caught.value)
         == 'NCCL 2.29.3 puts one rank on a GPU; several need NCCL 2.30; give one rank per GPU, or backend="gloo"'
     )
-    monkeypatch.setattr(start_module, "nccl_version", lambda: None)
-    assert choose_backend("nccl", 2, ONE, True) == "nccl"  # NCCL itself will say
+    monkeypatch.setattr(nccl, "nccl_version", lambda: None)
+    assert choose("nccl", 2, ONE, True).name == "nccl"  # NCCL itself will say
 
 
 def test_environment_overrides_both(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,10 +102,10 @@ def test_gloo_pins_nothing() -> None:
 
 def test_slices_of_one_gpu_are_shared_in_nccls_eyes() -> None:
     slices = [Gpu("MIG-a", "MIG slice", 0), Gpu("MIG-b", "MIG slice", 0)]
-    assert shared(2, slices)
+    assert shares_gpu(2, slices)
     assert make_seats(2, "nccl", slices)[1].env["CUDA_VISIBLE_DEVICES"] == "MIG-b"
     assert make_seats(2, "nccl", slices)[1].env["NCCL_MULTI_RANK_GPU_ENABLE"] == "1"
-    assert not shared(2, TWO)
+    assert not shares_gpu(2, TWO)
 
 
 @pytest.mark.parametrize(
@@ -161,11 +118,11 @@ def test_slices_of_one_gpu_are_shared_in_nccls_eyes() -> None:
     ],
 )
 def test_numbers_are_ours_or_the_users(gpu: Gpu, user: dict[str, str], ordered: bool) -> None:
-    assert ("CUDA_DEVICE_ORDER" in pin(gpu, user)) is ordered
+    assert ("CUDA_DEVICE_ORDER" in one_gpu(gpu, user)) is ordered
 
 
 # ---- NCCL's environment
-def test_what_the_ladder_rests_on_is_not_the_users_to_change() -> None:
+def test_what_recovery_depends_on_is_not_the_users_to_change() -> None:
     user = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_FR_BUFFER_SIZE": "0"}
     env = nccl_environment(2, 2, user=user)
     assert env["TORCH_NCCL_ASYNC_ERROR_HANDLING"] == "0"
@@ -199,21 +156,36 @@ def test_versions(code: int, version: tuple[int, int, int]) -> None:
 
 
 def test_a_library_that_cant_be_asked_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpus_module, "find_nccl", lambda: "/nowhere/libnccl.so.2")
-    gpus_module.nccl_version.cache_clear()
-    assert gpus_module.nccl_version() is None
-    monkeypatch.setattr(gpus_module, "find_nccl", lambda: None)
-    gpus_module.nccl_version.cache_clear()
-    assert gpus_module.nccl_version() is None
-    gpus_module.nccl_version.cache_clear()
+    monkeypatch.setattr(nccl, "find_nccl", lambda: "/nowhere/libnccl.so.2")
+    nccl_version.cache_clear()
+    assert nccl_version() is None
+    monkeypatch.setattr(nccl, "find_nccl", lambda: None)
+    nccl_version.cache_clear()
+    assert nccl_version() is None
+    nccl_version.cache_clear()
 
 
 def test_the_installed_library_tells_its_version() -> None:
-    path = gpus_module.find_nccl()
+    path = nccl.find_nccl()
     if path is None or not path.startswith("/"):
         pytest.skip("torch without NCCL")
-    gpus_module.nccl_version.cache_clear()
-    version = gpus_module.nccl_version()
+    nccl_version.cache_clear()
+    version = nccl_version()
     assert version is not None
     assert version >= (2, 20, 0)
     check_shared_gpu(max(version, (2, 30, 0)))
+
+
+# ---- facts
+NAMES = {"nccl": "nccl", "nccl2": "nccl", "nccl-legacy": "nccl", "gloo": "gloo", "mpi": "mpi"}
+
+
+@pytest.mark.parametrize(("name", "ours"), NAMES.items())
+def test_a_backend_is_found_by_torchs_names_too(name: str, ours: str) -> None:
+    assert (find(name).name, find(name).returns_at_once) == (ours, ours == "nccl")
+
+
+def test_the_two_ask_different_things_of_recovery() -> None:
+    gloo, other = find("gloo"), find("nccl")
+    assert (gloo.rest_before_release, gloo.release_wait_s, gloo.aborts_on_long_message) == (True, None, True)
+    assert (other.rest_before_release, other.release_wait_s, other.aborts_on_long_message) == (False, 3.0, False)

@@ -1,8 +1,8 @@
-"""What a rank's environment must say so that NCCL works on its GPU and so that its failures stay evidence.
+"""NCCL: one GPU for each rank. A call returns when it is enqueued, and only an abort ends a wait for the GPU.
 
-Everything here is decided before a rank's process exists: torch and NCCL read these variables once, when
-CUDA or a communicator starts. Nothing here imports torch or touches CUDA. docs/nccl.md says which of the
-reasons were read in torch's source and which were run.
+A rank's environment must say what makes NCCL work on its GPU and what keeps its failures as evidence. All of it is decided
+before the rank's process exists: torch and NCCL read these variables once, when CUDA or a communicator starts. Nothing here
+imports torch or touches CUDA. docs/nccl.md says which of the reasons were read in torch's source and which were run.
 """
 
 from __future__ import annotations
@@ -11,41 +11,42 @@ import functools
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..devices import Gpu
 from ..errors import StartError
+from .base import BACKENDS, Backend
 
 SHARED_GPU_NCCL = (2, 30, 0)
 VERSION_TIMEOUT_S = 10.0
 
-# Ours whatever the user has set: the recovery ladder and the verdicts rest on these.
+# Set whatever the user has set: recovery and the verdicts depend on these.
 _FIXED: Mapping[str, str] = {
-    # The watchdog of ProcessGroupNCCL notes an error or a timeout and does nothing: no abort of the process
-    # (1, 3), no abort of the communicators either (1, 2), after which a stuck wait would end as if all were
-    # well. The hang stays as it is, is diagnosed, and is ended by the rank's control thread.
+    # The watchdog of ProcessGroupNCCL notes an error or a timeout and does nothing else. With 1 or 3 it would abort the
+    # process; with 1 or 2 the communicators, after which a stuck wait returns as if all were well. So the hang stays, is
+    # diagnosed, and is ended by the rank's control thread.
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
-    # nccl-legacy: a second thread ends the process when the watchdog stands still for minutes, as it does in
-    # a rank that was stopped and goes on.
+    # nccl-legacy: a second thread ends the process if the watchdog has not run for minutes, as in a rank that was stopped
+    # and continues.
     "TORCH_NCCL_ENABLE_MONITORING": "0",
-    # nccl-legacy: a CUDA error that the watchdog meets is thrown in its thread, which ends the process; the
-    # main thread gets the same error at its next CUDA call.
+    # nccl-legacy: the watchdog would raise a CUDA error in its own thread, which ends the process. The main thread gets the
+    # same error at its next CUDA call.
     "TORCH_NCCL_RETHROW_CUDA_ERRORS": "0",
-    # A wait on the host would abort the communicators at the group's timeout, and hide that NCCL returns
-    # when a call is enqueued.
+    # A blocking wait would abort the communicators at the group's timeout, and hide that NCCL's calls return when they are
+    # enqueued.
     "TORCH_NCCL_BLOCKING_WAIT": "0",
-    # Failures are told by the beacon and the control thread; no trace files in the temporary folder.
+    # No trace files in the temporary folder: the beacon and the control thread report a failure.
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
     "TORCH_FR_DUMP_ON_TIMEOUT": "0",
-    # The flight recorder is evidence, so it may not be off: as many calls as are the default.
+    # The flight recorder stays on, for torch's own tools: as many calls as are the default.
     "TORCH_FR_BUFFER_SIZE": "2000",
 }
 # Good defaults on one host; what the user has set stays.
 _PREFERRED: Mapping[str, str] = {
-    # Ranks of one host meet on loopback, also on a machine without a network.
+    # Ranks of one host connect over loopback, also on a machine without a network.
     "NCCL_SOCKET_IFNAME": "lo",
-    # Its RAS service listens on one port per host, so the worlds of several learners would meet there.
+    # Its RAS service listens on one port of the host, so the worlds of several learners would share it.
     "NCCL_RAS_ENABLE": "0",
 }
 # NCCL's log, which `world.nccl_log` reads; not if the user has asked for a log in any way. TUNING has the table and a line
@@ -59,10 +60,41 @@ _LOG: Mapping[str, str] = {
 }
 
 
+class Nccl(Backend):
+    """A wait that an abort ends returns as if all were well, with numbers that mean nothing."""
+
+    name = "nccl"
+    torch_names = ("nccl2", "nccl-legacy", "nccl-lazy")
+    preference = 10
+    needs_gpu = True
+    returns_at_once = True
+    release_wait_s = 3.0  # an abort has kernels to end on the GPU; not measured yet
+    log_pattern = "nccl-{rank}.{pid}.log"
+
+    def suits(self, num_ranks: int, gpus: Sequence[Gpu], share_gpu: bool) -> bool:
+        """Where each rank has its own GPU, or may share one."""
+        return bool(gpus) and (num_ranks <= len(gpus) or share_gpu)
+
+    def check(self, num_ranks: int, gpus: Sequence[Gpu], share_gpu: bool) -> None:
+        """The same, and an NCCL that can share a GPU if ranks do."""
+        super().check(num_ranks, gpus, share_gpu)
+        if shares_gpu(num_ranks, gpus):
+            check_shared_gpu(nccl_version())
+
+    def environment(self, rank: int, num_ranks: int, gpus: Sequence[Gpu], user: Mapping[str, str]) -> dict[str, str]:
+        """One GPU, and what NCCL and torch must be told."""
+        common = nccl_environment(num_ranks, len(gpus), share=shares_gpu(num_ranks, gpus), user=user)
+        return common | super().environment(rank, num_ranks, gpus, user)
+
+    def host_environment(self, host: int) -> dict[str, str]:
+        """Read, not run: NCCL must take the ranks of one machine for those of several, connected by sockets only."""
+        return {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_HOSTID": f"labkit-host-{host}", "NCCL_IB_DISABLE": "1"}
+
+
 def nccl_environment(
     num_ranks: int, num_gpus: int, *, share: bool = False, user: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The variables of every nccl rank of a world; `share` says that ranks meet on one GPU.
+    """The variables that are the same for every nccl rank of a world; `share`: several ranks use one GPU.
 
     `user` is the environment the ranks inherit: a preference of ours gives way to it.
 
@@ -92,25 +124,8 @@ def nccl_environment(
     return env
 
 
-def pin(gpu: Gpu, user: Mapping[str, str]) -> dict[str, str]:
-    """The variables that leave a rank one GPU.
-
-    CUDA numbers devices fastest first, nvidia-smi by bus; the order is set where the numbers are ours. A
-    number that the user wrote into CUDA_VISIBLE_DEVICES means what it meant to the user.
-
-    >>> pin(Gpu("1", "H200", 0), {})
-    {'CUDA_VISIBLE_DEVICES': '1', 'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}
-    >>> pin(Gpu("1", "H200", 0), {"CUDA_VISIBLE_DEVICES": "1,0"})
-    {'CUDA_VISIBLE_DEVICES': '1'}
-    """
-    env = {"CUDA_VISIBLE_DEVICES": gpu.visible}
-    if gpu.visible.isdigit() and not {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"} & user.keys():
-        env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    return env
-
-
-def shared(num_ranks: int, gpus: list[Gpu]) -> bool:
-    """Whether ranks meet on one GPU: more ranks than GPUs, or slices of GPUs, which NCCL knows by their GPU."""
+def shares_gpu(num_ranks: int, gpus: Sequence[Gpu]) -> bool:
+    """Whether several ranks use one GPU: more ranks than GPUs, or slices of GPUs, which NCCL knows by their GPU."""
     return num_ranks > len(gpus) or any(gpu.visible.startswith("MIG-") for gpu in gpus[:num_ranks])
 
 
@@ -165,3 +180,6 @@ def find_nccl() -> str | None:
         if found:
             return str(found[0])
     return "libnccl.so.2" if sys.platform.startswith("linux") else None
+
+
+NCCL = BACKENDS.add(Nccl.name, Nccl())

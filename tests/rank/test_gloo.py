@@ -9,8 +9,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from labkit.rank import sockets
-from labkit.rank.sockets import GroupSockets, open_sockets
+from labkit.rank.backends import gloo
+from labkit.rank.backends.gloo import GroupSockets, open_sockets
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -62,7 +62,7 @@ def test_a_number_that_is_something_else_by_now(joined: Pair, kind: str, monkeyp
     with ExitStack() as stack:
         other = stack.enter_context(open(os.devnull)) if kind == "file" else stack.enter_context(socket.socket())
         number = 10_000 if kind == "closed" else other.fileno()
-        monkeypatch.setattr(sockets, "open_sockets", lambda: {inode(near): number})
+        monkeypatch.setattr(gloo, "open_sockets", lambda: {inode(near): number})
         group = GroupSockets()
         group._inodes = {inode(near)}
         before = descriptors()

@@ -1,0 +1,35 @@
+"""gloo: on the CPU, over TCP. A call returns when it is done, and a wait ends when a connection does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..devices import Gpu
+from .base import BACKENDS, Backend
+
+
+class Gloo(Backend):
+    """A wait inside gloo ends only when its peer answers, dies or closes the connection.
+
+    A wait that is cut while its messages flow can be lost, and its rank with it: of recoveries from a loop of collectives
+    every tenth to fourth had to replace a rank.
+    """
+
+    name = "gloo"
+    aborts_on_long_message = True
+    rest_before_release = True
+
+    def suits(self, num_ranks: int, gpus: Sequence[Gpu], share_gpu: bool) -> bool:
+        """Everywhere."""
+        return True
+
+    def environment(self, rank: int, num_ranks: int, gpus: Sequence[Gpu], user: Mapping[str, str]) -> dict[str, str]:
+        """Ranks of one machine stay on loopback, unless the user has named an interface."""
+        return {} if "GLOO_SOCKET_IFNAME" in user else {"GLOO_SOCKET_IFNAME": "lo"}
+
+    def host_environment(self, host: int) -> dict[str, str]:
+        """The host's link."""
+        return {"GLOO_SOCKET_IFNAME": "eth0"}
+
+
+GLOO = BACKENDS.add(Gloo.name, Gloo())
