@@ -13,46 +13,46 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from .moves import Wire
+from .channel import P2PChannel
 
 _OPS = {"SUM": "SUM", "AVG": "SUM", "MAX": "MAX", "MIN": "MIN", "PRODUCT": "PRODUCT"}  # AVG is divided once, at the end
 
 
-def all_reduce(wire: Wire, tensor: torch.Tensor, op: str) -> None:
+def all_reduce(channel: P2PChannel, tensor: torch.Tensor, op: str) -> None:
     """The library's all-reduce, waited for."""
     options = c10d.AllreduceOptions()
     options.reduceOp = getattr(dist.ReduceOp, _OPS[op])
-    wire.backend.allreduce([tensor], options).wait()
-    wire.settle()
+    channel.backend.allreduce([tensor], options).wait()
+    channel.synchronize()
 
 
-def meet(wire: Wire) -> None:
+def barrier(channel: P2PChannel) -> None:
     """Return when all ranks have come here."""
-    all_reduce(wire, torch.zeros(1, device=wire.context.device), "SUM")
+    all_reduce(channel, torch.zeros(1, device=channel.context.device), "SUM")
 
 
-def agreed(wire: Wire, number: int) -> bool:
+def agreed(channel: P2PChannel, number: int) -> bool:
     """Whether all ranks give the same number; they must, before a message of that size is sent."""
-    pair = torch.tensor([number, -number], dtype=torch.int64, device=wire.context.device)
-    all_reduce(wire, pair, "MAX")
+    pair = torch.tensor([number, -number], dtype=torch.int64, device=channel.context.device)
+    all_reduce(channel, pair, "MAX")
     return bool(pair[0] == -pair[1])
 
 
-def timed(wire: Wire, run: Callable[[], Any], calls: int = 1) -> tuple[float, float]:
+def timed(channel: P2PChannel, run: Callable[[], Any], calls: int = 1) -> tuple[float, float]:
     """When this rank began and ended `calls` runs, by the machine's one monotonic clock; all begin together."""
-    meet(wire)
+    barrier(channel)
     began_s = time.monotonic()
     for _ in range(calls):
         run()
     return began_s, time.monotonic()
 
 
-def collective(wire: Wire, name: str, num_elements: int, dtype: torch.dtype) -> Callable[[], None]:
+def collective(channel: P2PChannel, name: str, num_elements: int, dtype: torch.dtype) -> Callable[[], None]:
     """One call of a library collective on fresh zeros; `num_elements` is the total as the field's tools count it."""
-    size, backend = len(wire.members), wire.backend
+    size, backend = len(channel.members), channel.backend
 
     def tensor(count: int) -> torch.Tensor:
-        return torch.zeros(count, dtype=dtype, device=wire.context.device)
+        return torch.zeros(count, dtype=dtype, device=channel.context.device)
 
     whole = tensor(num_elements)
     piece = tensor(num_elements // size) if name in ("all_gather", "reduce_scatter") else whole[:0]
@@ -68,6 +68,6 @@ def collective(wire: Wire, name: str, num_elements: int, dtype: torch.dtype) -> 
 
     def call() -> None:
         issue[name]().wait()
-        wire.settle()
+        channel.synchronize()
 
     return call

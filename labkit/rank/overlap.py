@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .moves import COMBINE, Memory, Tally, Wire, line_of, step_by_step
+from .channel import P2PChannel
+from .moves import COMBINE, Memory, Tally, line_of, step_by_step
 
 if TYPE_CHECKING:
     from ..schedule.program import Move
@@ -67,10 +68,10 @@ def plan(moves: list[Move], piece_elements: int) -> tuple[list[Out], list[In]]:
     ins: list[In] = []
     for number, move in enumerate(moves):
         before = len(ins)
-        for start, stop in _cut(move.send_start, move.send_stop, piece_elements):
+        for start, stop in _cut(*move.out, piece_elements):
             needs = 0 if move.send == "own" else _last(ins[:before], start, stop)
             outs.append(Out(number, start, stop, move.to_rank, move.send, needs))
-        for start, stop in _cut(move.recv_start, move.recv_stop, piece_elements):
+        for start, stop in _cut(*move.into, piece_elements):
             sends = _last(outs, start, stop, but="own")
             sends_move = outs[sends - 1].move if sends else -1
             handed = move.send == "handed"
@@ -97,8 +98,8 @@ def _last(pieces: list[Any], start: int, stop: int, but: str = "") -> int:
 class Overlapped:
     """One program, planned once and run as often as wanted."""
 
-    def __init__(self, wire: Wire, memory: Memory, moves: list[Move], op: str, piece_bytes: int = PIECE_BYTES) -> None:
-        self._wire, self._memory, self._op, self._combine = wire, memory, op, COMBINE[op]
+    def __init__(self, channel: P2PChannel, memory: Memory, moves: list[Move], op: str, piece_bytes: int = PIECE_BYTES) -> None:
+        self._channel, self._memory, self._op = channel, memory, op
         self._moves = moves
         self._piece_elements = max(1, piece_bytes // memory.data.element_size())
         self._outs, self._ins = plan(moves, self._piece_elements)
@@ -106,14 +107,14 @@ class Overlapped:
 
     def run(self) -> Tally:
         """Every piece sent and received, every send through."""
-        self._memory.keep_apart()
+        self._memory.make_copy()
         self._sent: list[Any] = []
         self._through = 0  # sends that were waited for
         self._posted: list[tuple[Any, torch.Tensor]] = []
         try:
             self._run()
         except BaseException:
-            self._wire.leave(work for work in (*self._sent, *(work for work, _ in self._posted)) if work is not None)
+            self._channel.keep(work for work in (*self._sent, *(work for work, _ in self._posted)) if work is not None)
             raise
         return self._tally()
 
@@ -124,18 +125,17 @@ class Overlapped:
                 self._post_receives(number, piece.move)
                 if number == 0 or self._ins[number - 1].move != piece.move:
                     note.close()
-                    note.enter_context(self._wire.noted(self._line(piece.move)))
+                    note.enter_context(self._channel.noted(self._line(piece.move)))
                 self._take(number, piece)
         self._post_sends(len(self._ins))
         if self._outs:
-            with self._wire.noted(self._line(self._outs[-1].move, sends=True)):
+            with self._channel.noted(self._line(self._outs[-1].move, sends=True)):
                 self._wait_sends(len(self._outs))
 
     def _post_sends(self, done: int) -> None:
         while len(self._sent) < len(self._outs) and self._outs[len(self._sent)].needs <= done:
             out = self._outs[len(self._sent)]
-            source = self._memory.data if out.send == "held" else self._memory.apart
-            self._sent.append(self._wire.send(source[out.start : out.stop], out.peer))
+            self._sent.append(self._channel.send(self._memory.source(out.send)[out.start : out.stop], out.peer))
 
     def _post_receives(self, done: int, move: int) -> None:
         """In order, since a peer's pieces meet the receives in order; stops at one that has to wait."""
@@ -148,7 +148,7 @@ class Overlapped:
                 target = self._memory.data[piece.start : piece.stop]
             else:
                 target = self._spare(piece.stop - piece.start)
-            self._posted.append((self._wire.recv(target, piece.peer), target))
+            self._posted.append((self._channel.recv(target, piece.peer), target))
 
     def _take(self, number: int, piece: In) -> None:
         work, came = self._posted[number]
@@ -156,13 +156,8 @@ class Overlapped:
         if piece.in_place:
             return
         self._wait_sends(piece.sends)
-        mine = self._memory.data[piece.start : piece.stop]
-        if piece.reduce:
-            self._combine(mine, came)
-        else:
-            mine.copy_(came)
-        if piece.handed:
-            self._memory.apart[piece.start : piece.stop] = came
+        combine = COMBINE[self._op] if piece.reduce else torch.Tensor.copy_
+        self._memory.put(slice(piece.start, piece.stop), came, combine, handed=piece.handed)
         self._posted[number] = (None, came)
         self._give(came)
 
@@ -180,17 +175,20 @@ class Overlapped:
         self._free.append(base if base is not None else tensor)
 
     def _line(self, move: int, *, sends: bool = False) -> Call:
-        return line_of(self._wire, self._memory, move + 1, self._moves[move], self._op, sends=sends)
+        return line_of(self._channel, self._memory, move + 1, self._moves[move], self._op, sends=sends)
 
     def _tally(self) -> Tally:
-        tally = Tally()
+        tally, itemsize = Tally(), self._memory.data.element_size()
         for move in self._moves:
-            tally.move(move, self._memory.data.element_size())
+            tally.message(
+                move.num_out * itemsize if move.kind != "recv" else None,
+                move.num_into * itemsize if move.kind != "send" else None,
+            )
         return tally
 
 
-def runner(wire: Wire, memory: Memory, moves: list[Move], op: str) -> Callable[[], Tally]:
+def runner(channel: P2PChannel, memory: Memory, moves: list[Move], op: str) -> Callable[[], Tally]:
     """The quickest way to run a program here: NCCL cuts and overlaps by itself, and orders its work by a stream."""
-    if wire.queued:
-        return step_by_step(wire, memory, moves, op, timed=False)
-    return Overlapped(wire, memory, moves, op).run
+    if channel.queued:
+        return step_by_step(channel, memory, moves, op, timed=False)
+    return Overlapped(channel, memory, moves, op).run

@@ -9,7 +9,7 @@ from .layout import Layout
 from .load import Load, Totals, count
 from .model import Schedule, Step, Transfer, compose, from_steps, make_step
 from .ops import OPS
-from .program import Action, Move, Program, programs
+from .program import Move, Program, programs
 from .rendezvous import check_programs, run_programs
 from .simulate import Problem, Run, check_schedule, simulate
 from .text import explain, from_text, to_text
@@ -21,7 +21,6 @@ __all__ = [
     "COLLECTIVES",
     "FACTORS",
     "OPS",
-    "Action",
     "Algorithm",
     "Collective",
     "Fit",

@@ -1,6 +1,6 @@
-"""What each rank does, one action after another: the form of a schedule that ranks execute.
+"""What each rank does, one move after another: the form of a schedule that ranks execute.
 
-An action is a send, a receive, or both at once; the next one starts when it is complete. A step in which a rank
+A move is a send, a receive, or both at once; the next one starts when it is complete. A step in which a rank
 has several partners is cut into rounds, the same ones on every rank, in which each rank sends at most once and
 receives at most once. So the programs run to their end even if a send waits for its receive (rendezvous).
 """
@@ -18,58 +18,45 @@ from .collective import Ranges, collective
 from .layout import Layout
 from .model import Schedule, Step, Transfer
 
+Span = tuple[int, int]
+
 
 @record
-class Action:
-    """One action of a rank: `kind` is "send", "recv" or "sendrecv".
+class Move:
+    """One move of a rank: `kind` is "send", "recv" or "sendrecv".
 
-    It sends chunks `send_lo` to `send_hi - 1` to `to_rank`, and receives chunks `recv_lo` to `recv_hi - 1` from
-    `from_rank` into a buffer of their own; when both are through, it adds (`reduce`) or copies what came.
+    It sends the span `out` to `to_rank`, and receives the span `into` from `from_rank` into a buffer of their own; when
+    both are complete, it adds (`reduce`) or copies what came. A span is [start, stop): of chunks in
+    `Program.chunk_moves`, of elements of the flat tensor in what `Program.moves` gives.
     `send` is "held", "own" or "handed": see `model.SENDS`.
     """
 
     step: int
     kind: str
     to_rank: int = -1
-    send_lo: int = 0
-    send_hi: int = 0
+    out: tuple[int, int] = (0, 0)
     from_rank: int = -1
-    recv_lo: int = 0
-    recv_hi: int = 0
+    into: tuple[int, int] = (0, 0)
     reduce: bool = False
     send: str = "held"
 
     @property
-    def out(self) -> tuple[int, int]:
-        return self.send_lo, self.send_hi
+    def num_out(self) -> int:
+        return self.out[1] - self.out[0]
 
     @property
-    def into(self) -> tuple[int, int]:
-        return self.recv_lo, self.recv_hi
+    def num_into(self) -> int:
+        return self.into[1] - self.into[0]
 
 
-@record
-class Move:
-    """An action in elements of the flat tensor: [send_start, send_stop) out, [recv_start, recv_stop) in."""
-
-    step: int
-    kind: str
-    to_rank: int = -1
-    send_start: int = 0
-    send_stop: int = 0
-    from_rank: int = -1
-    recv_start: int = 0
-    recv_stop: int = 0
-    reduce: bool = False
-    send: str = "held"
-
-    @property
-    def out(self) -> tuple[int, int]:
-        return self.send_start, self.send_stop
-
-    @property
-    def into(self) -> tuple[int, int]:
-        return self.recv_start, self.recv_stop
+def _make_move(step: int, send: str, out: tuple[int, Span] | None, into: tuple[int, Span, bool] | None) -> Move | None:
+    """The move that sends `out` (to whom, what) and receives `into` (from whom, what, adds); None if it does neither."""
+    if out is None and into is None:
+        return None
+    kind = "sendrecv" if out and into else "send" if out else "recv"
+    to_rank, sent = out or (-1, (0, 0))
+    from_rank, received, reduce = into or (-1, (0, 0), False)
+    return Move(step, kind, to_rank, sent, from_rank, received, reduce, send)
 
 
 @record
@@ -77,7 +64,7 @@ class Program:
     """All that one rank needs to take part: plain, so that it can travel.
 
     The rank lays its tensor into a buffer of `buffer_elements(n)` at `elements("start", n)`, does `moves(n)`, and
-    finds the result at `elements("end", n)`. If `apart`, it also keeps a copy of that buffer as it was at the
+    finds the result at `elements("end", n)`. If it `needs_copy`, it also keeps a copy of that buffer as it was at the
     start: moves with send "own" or "handed" send from the copy, and what a "handed" move receives also goes there.
     """
 
@@ -86,10 +73,10 @@ class Program:
     rank: int
     world_size: int
     num_chunks: int
-    actions: tuple[Action, ...]
+    chunk_moves: tuple[Move, ...]
     start: Ranges
     end: Ranges
-    apart: bool = False
+    needs_copy: bool = False
     root: int = 0
 
     @property
@@ -111,41 +98,41 @@ class Program:
         return self.layout(num_elements).elements(self.start if where == "start" else self.end)
 
     def moves(self, num_elements: int) -> list[Move]:
-        """The actions for a tensor of n elements. Empty chunks are left out, on both sides alike.
+        """The moves for a tensor of n elements. Empty chunks are left out, on both sides alike.
 
         >>> from .algorithm import ALGORITHMS
         >>> [each.kind for each in programs(ALGORITHMS["ring"].schedule(3))[0].moves(1)]
         ['recv', 'send']
         """
         layout = self.layout(num_elements)
-        return [move for action in self.actions if (move := _move(action, layout)) is not None]
+        return [move for each in self.chunk_moves if (move := _in_elements(each, layout)) is not None]
 
 
 def programs(schedule: Schedule) -> tuple[Program, ...]:
     """The program of every rank; UsageError if a rank would overwrite what it has still to send."""
-    actions: list[list[Action]] = [[] for _ in range(schedule.world_size)]
-    apart = False
+    moves: list[list[Move]] = [[] for _ in range(schedule.world_size)]
+    needs_copy = False
     for index, step in enumerate(schedule.steps()):
-        apart = apart or step.send != "held"
+        needs_copy = needs_copy or step.send != "held"
         rounds = list(split_rounds(step))
         if len(rounds) > 1:
             _check_order(index, rounds, step.send)
         for transfers in rounds:
-            _append(actions, index, transfers, step.send)
-    return tuple(_program(schedule, rank, actions[rank], apart) for rank in range(schedule.world_size))
+            _append(moves, index, transfers, step.send)
+    return tuple(_program(schedule, rank, moves[rank], needs_copy) for rank in range(schedule.world_size))
 
 
-def _program(schedule: Schedule, rank: int, actions: list[Action], apart: bool) -> Program:
+def _program(schedule: Schedule, rank: int, moves: list[Move], needs_copy: bool) -> Program:
     return Program(
         name=schedule.name,
         collective=schedule.collective,
         rank=rank,
         world_size=schedule.world_size,
         num_chunks=schedule.num_chunks,
-        actions=tuple(actions),
+        chunk_moves=tuple(moves),
         start=schedule.start(rank),
         end=schedule.end(rank),
-        apart=apart,
+        needs_copy=needs_copy,
         root=schedule.root,
     )
 
@@ -182,47 +169,21 @@ def _check_order(index: int, rounds: list[list[Transfer]], send: str) -> None:
             came.setdefault(each.dst, []).append(each)
 
 
-def _append(actions: list[list[Action]], index: int, transfers: list[Transfer], send: str) -> None:
-    out = {transfer.src: transfer for transfer in transfers}
-    into = {transfer.dst: transfer for transfer in transfers}
+def _append(moves: list[list[Move]], index: int, transfers: list[Transfer], send: str) -> None:
+    out = {each.src: (each.dst, (each.chunk_lo, each.chunk_hi)) for each in transfers}
+    into = {each.dst: (each.src, (each.chunk_lo, each.chunk_hi), each.reduce) for each in transfers}
     for rank in sorted(out.keys() | into.keys()):
-        sent, got = out.get(rank), into.get(rank)
-        actions[rank].append(
-            Action(
-                step=index,
-                kind=("sendrecv" if got else "send") if sent else "recv",
-                to_rank=sent.dst if sent else -1,
-                send_lo=sent.chunk_lo if sent else 0,
-                send_hi=sent.chunk_hi if sent else 0,
-                from_rank=got.src if got else -1,
-                recv_lo=got.chunk_lo if got else 0,
-                recv_hi=got.chunk_hi if got else 0,
-                reduce=got.reduce if got else False,
-                send=send,
-            )
-        )
+        move = _make_move(index, send, out.get(rank), into.get(rank))
+        moves[rank] += [] if move is None else [move]
 
 
-def _move(action: Action, layout: Layout) -> Move | None:
-    out, into = layout.span(*action.out), layout.span(*action.into)
-    sends, receives = out[1] > out[0], into[1] > into[0]
-    if not (sends or receives):
-        return None
-    return Move(
-        step=action.step,
-        kind=("sendrecv" if receives else "send") if sends else "recv",
-        to_rank=action.to_rank if sends else -1,
-        send_start=out[0] if sends else 0,
-        send_stop=out[1] if sends else 0,
-        from_rank=action.from_rank if receives else -1,
-        recv_start=into[0] if receives else 0,
-        recv_stop=into[1] if receives else 0,
-        reduce=action.reduce and receives,
-        send=action.send,
-    )
+def _in_elements(move: Move, layout: Layout) -> Move | None:
+    out, into = layout.span(*move.out), layout.span(*move.into)
+    sent = (move.to_rank, out) if out[1] > out[0] else None
+    return _make_move(move.step, move.send, sent, (move.from_rank, into, move.reduce) if into[1] > into[0] else None)
 
 
-# ---- a move as an armed fault sees it: on a live rank and on an acted one
+# ---- a move as an armed fault sees it
 def call_arguments(move: Move, out: Any, came: Any, op: str) -> dict[str, Any]:
     """A move as a call: "send" and "recv" as in `torch.distributed`, "sendrecv" with the names of both tensors.
 

@@ -15,27 +15,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .ops import reduce_op
-from .program import Action, Move, Program
+from .program import Move, Program
 from .simulate import Problem
 
 
 @dataclass
-class _Standing:
-    """Where a rank is in its program, and which halves of its action are still open."""
+class _Progress:
+    """Where a rank is in its program, and which halves of its move are still open."""
 
-    actions: Sequence[Action | Move]
+    moves: Sequence[Move]
     at: int = 0
     sends: bool = False
     receives: bool = False
 
     def open(self) -> None:
-        if self.at < len(self.actions):
-            kind = self.actions[self.at].kind
+        if self.at < len(self.moves):
+            kind = self.moves[self.at].kind
             self.sends, self.receives = kind != "recv", kind != "send"
 
     @property
-    def action(self) -> Action | Move | None:
-        return self.actions[self.at] if self.at < len(self.actions) else None
+    def move(self) -> Move | None:
+        return self.moves[self.at] if self.at < len(self.moves) else None
 
 
 OnTransfer = Callable[[int, int], None]
@@ -49,7 +49,7 @@ def check_programs(programs: Sequence[Program]) -> tuple[Problem, ...]:
     >>> check_programs(programs(ALGORITHMS["ring"].schedule(4)))
     ()
     """
-    return _meet([program.actions for program in programs], lambda src, dst: None, lambda rank: None)
+    return _run([program.chunk_moves for program in programs], lambda src, dst: None, lambda rank: None)
 
 
 def run_programs(programs: Sequence[Program], inputs: Sequence[ArrayLike], op: str = "SUM") -> list[NDArray[Any]]:
@@ -59,7 +59,7 @@ def run_programs(programs: Sequence[Program], inputs: Sequence[ArrayLike], op: s
     def transfer(src: int, dst: int) -> None:
         machines[dst].arrived = machines[src].outgoing()
 
-    problems = _meet([machine.moves for machine in machines], transfer, lambda rank: machines[rank].complete())
+    problems = _run([machine.moves for machine in machines], transfer, lambda rank: machines[rank].complete())
     assert not problems
     return [machine.result() for machine in machines]
 
@@ -76,13 +76,13 @@ class _Machine:
         self.data = np.zeros(program.buffer_elements(self.num_elements), dtype=np.result_type(*tensors))
         start = program.elements("start", self.num_elements)
         self.data[start] = tensors[program.rank][: len(start)]
-        self.apart = self.data.copy()
+        self.copy = self.data.copy()
         self.arrived: NDArray[Any] | None = None
         self.at = 0
 
     def outgoing(self) -> NDArray[Any]:
         move = self.moves[self.at]
-        return (self.data if move.send == "held" else self.apart)[slice(*move.out)].copy()
+        return (self.data if move.send == "held" else self.copy)[slice(*move.out)].copy()
 
     def complete(self) -> None:
         move = self.moves[self.at]
@@ -90,7 +90,7 @@ class _Machine:
             span = slice(*move.into)
             self.data[span] = self.op.combine(self.data[span], self.arrived) if move.reduce else self.arrived
             if move.send == "handed":
-                self.apart[span] = self.arrived
+                self.copy[span] = self.arrived
         self.arrived = None
         self.at += 1
 
@@ -99,50 +99,48 @@ class _Machine:
         return self.op.finish(found, self.program.world_size) if self.program.reduces else found
 
 
-def _meet(
-    actions: Sequence[Sequence[Action | Move]], transfer: OnTransfer, complete: Callable[[int], None]
-) -> tuple[Problem, ...]:
-    standing = [_Standing(each) for each in actions]
-    for each in standing:
+def _run(moves: Sequence[Sequence[Move]], transfer: OnTransfer, complete: Callable[[int], None]) -> tuple[Problem, ...]:
+    progress = [_Progress(each) for each in moves]
+    for each in progress:
         each.open()
-    waiting = deque(range(len(actions)))
+    waiting = deque(range(len(moves)))
     while waiting:
         rank = waiting.popleft()
-        for src, dst in _matches(standing, rank):
-            wrong = _mismatch(standing, src, dst)
+        for src, dst in _matches(progress, rank):
+            wrong = _mismatch(progress, src, dst)
             if wrong:
                 return (wrong,)
             transfer(src, dst)
-            standing[src].sends = standing[dst].receives = False
+            progress[src].sends = progress[dst].receives = False
             for end in (src, dst):
-                if not (standing[end].sends or standing[end].receives):
+                if not (progress[end].sends or progress[end].receives):
                     complete(end)
-                    standing[end].at += 1
-                    standing[end].open()
+                    progress[end].at += 1
+                    progress[end].open()
                     waiting.append(end)
-    stuck = [rank for rank, each in enumerate(standing) if each.action is not None]
-    return (_deadlock(standing, stuck),) if stuck else ()
+    stuck = [rank for rank, each in enumerate(progress) if each.move is not None]
+    return (_deadlock(progress, stuck),) if stuck else ()
 
 
-def _matches(standing: list[_Standing], rank: int) -> list[tuple[int, int]]:
+def _matches(progress: list[_Progress], rank: int) -> list[tuple[int, int]]:
     """The transfers, of at most two, that can happen now because both sides are ready."""
-    mine, found = standing[rank], []
-    action = mine.action
-    if action is None:
+    mine, found = progress[rank], []
+    move = mine.move
+    if move is None:
         return []
     if mine.sends:
-        peer = standing[action.to_rank]
-        if peer.action is not None and peer.receives and peer.action.from_rank == rank:
-            found.append((rank, action.to_rank))
+        peer = progress[move.to_rank]
+        if peer.move is not None and peer.receives and peer.move.from_rank == rank:
+            found.append((rank, move.to_rank))
     if mine.receives:
-        peer = standing[action.from_rank]
-        if peer.action is not None and peer.sends and peer.action.to_rank == rank:
-            found.append((action.from_rank, rank))
+        peer = progress[move.from_rank]
+        if peer.move is not None and peer.sends and peer.move.to_rank == rank:
+            found.append((move.from_rank, rank))
     return found
 
 
-def _mismatch(standing: list[_Standing], src: int, dst: int) -> Problem | None:
-    out, into = standing[src].action, standing[dst].action
+def _mismatch(progress: list[_Progress], src: int, dst: int) -> Problem | None:
+    out, into = progress[src].move, progress[dst].move
     assert out is not None
     assert into is not None
     sent, wanted = out.out, into.into
@@ -156,19 +154,19 @@ def _chunks(low: int, high: int) -> str:
     return f"chunk {low}" if high == low + 1 else f"chunks {low} to {high - 1}"
 
 
-def _deadlock(standing: list[_Standing], stuck: list[int]) -> Problem:
+def _deadlock(progress: list[_Progress], stuck: list[int]) -> Problem:
     """Follow who waits for whom from one stuck rank, until it comes round or ends."""
     rank, chain, parts = stuck[0], [], []
     while rank not in chain:
         chain.append(rank)
-        each = standing[rank]
-        action = each.action
-        if action is None:
+        each = progress[rank]
+        move = each.move
+        if move is None:
             parts.append(f"rank {rank}, which is done")
             break
-        peer = action.to_rank if each.sends else action.from_rank
+        peer = move.to_rank if each.sends else move.from_rank
         parts.append(f"rank {rank} waits to {'send to' if each.sends else 'receive from'} rank {peer}")
         rank = peer
-    first = standing[chain[0]].action
+    first = progress[chain[0]].move
     step = first.step if first is not None else -1
     return Problem("deadlock", f"step {step}: " + ", ".join(parts), step, chain[0])

@@ -11,7 +11,7 @@ import pytest
 from labkit.errors import UsageError
 from labkit.schedule import (
     ALGORITHMS,
-    Action,
+    Move,
     Schedule,
     Share,
     Transfer,
@@ -123,7 +123,7 @@ def test_many_problems_of_one_kind_are_not_listed_without_end() -> None:
 
 def test_sending_before_receiving_all_round_a_ring_is_a_deadlock() -> None:
     right = programs(ALGORITHMS["ring"].schedule(3))
-    wrong = [dataclasses.replace(program, actions=tuple(halves(program.actions))) for program in right]
+    wrong = [dataclasses.replace(program, chunk_moves=tuple(halves(program.chunk_moves))) for program in right]
     (problem,) = check_programs(wrong)
     assert problem.check == "deadlock"
     assert problem.sentence == (
@@ -131,32 +131,32 @@ def test_sending_before_receiving_all_round_a_ring_is_a_deadlock() -> None:
     )
 
 
-def halves(actions: tuple[Action, ...]) -> list[Action]:
+def halves(moves: tuple[Move, ...]) -> list[Move]:
     """Each exchange as a blocking send and then a receive."""
     found = []
-    for each in actions:
-        found.append(dataclasses.replace(each, kind="send", from_rank=-1, recv_lo=0, recv_hi=0, reduce=False))
-        found.append(dataclasses.replace(each, kind="recv", to_rank=-1, send_lo=0, send_hi=0))
+    for each in moves:
+        found.append(dataclasses.replace(each, kind="send", from_rank=-1, into=(0, 0), reduce=False))
+        found.append(dataclasses.replace(each, kind="recv", to_rank=-1, out=(0, 0)))
     return found
 
 
 def test_if_one_rank_receives_first_the_ring_runs() -> None:
     right = programs(ALGORITHMS["ring"].schedule(3))
-    mended = [dataclasses.replace(program, actions=tuple(halves(program.actions))) for program in right]
-    turned = [each for pair in zip(mended[0].actions[1::2], mended[0].actions[::2], strict=True) for each in pair]
-    mended[0] = dataclasses.replace(mended[0], actions=tuple(turned))
+    mended = [dataclasses.replace(program, chunk_moves=tuple(halves(program.chunk_moves))) for program in right]
+    turned = [each for pair in zip(mended[0].chunk_moves[1::2], mended[0].chunk_moves[::2], strict=True) for each in pair]
+    mended[0] = dataclasses.replace(mended[0], chunk_moves=tuple(turned))
     assert check_programs(mended) == ()
 
 
 def test_a_rank_that_is_done_too_early_leaves_the_others_waiting() -> None:
     first, second = programs(ALGORITHMS["recursive-doubling"].schedule(2))
-    (problem,) = check_programs([first, dataclasses.replace(second, actions=())])
+    (problem,) = check_programs([first, dataclasses.replace(second, chunk_moves=())])
     assert problem.sentence == "step 0: rank 0 waits to send to rank 1, rank 1, which is done"
 
 
 def test_a_send_that_meets_the_wrong_receive_is_found() -> None:
     first, second = programs(ALGORITHMS["chain-broadcast"].schedule(2))
-    turned = dataclasses.replace(second, actions=tuple(reversed(second.actions)))
+    turned = dataclasses.replace(second, chunk_moves=tuple(reversed(second.chunk_moves)))
     (problem,) = check_programs([first, turned])
     assert (problem.check, problem.sentence) == ("mismatch", "step 0: rank 0 sends chunk 0 and rank 1 expects chunk 3")
 

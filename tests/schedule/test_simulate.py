@@ -145,7 +145,7 @@ def test_a_program_says_what_to_do_in_elements() -> None:
     assert (first.kind, first.to_rank, first.out, first.into, first.reduce) == ("sendrecv", 0, (0, 2), (2, 3), True)
     assert (second.out, second.into, second.reduce) == ((2, 3), (0, 2), False)
     assert program.moves(0) == []
-    assert (program.buffer_elements(3), program.elements("end", 3).tolist(), program.apart) == (3, [0, 1, 2], False)
+    assert (program.buffer_elements(3), program.elements("end", 3).tolist(), program.needs_copy) == (3, [0, 1, 2], False)
 
 
 def test_all_to_all_has_a_matrix_for_a_buffer() -> None:
@@ -156,7 +156,7 @@ def test_all_to_all_has_a_matrix_for_a_buffer() -> None:
 
 
 def test_what_is_sent_as_it_was_is_kept_apart() -> None:
-    assert {name for name in ALGORITHMS if programs(ALGORITHMS[name].schedule(3))[0].apart} == {"everyone", "unchunked-ring"}
+    assert {name for name in ALGORITHMS if programs(ALGORITHMS[name].schedule(3))[0].needs_copy} == {"everyone", "unchunked-ring"}
 
 
 def test_an_empty_schedule_is_right_for_one_rank_only() -> None:

@@ -40,7 +40,7 @@ class Buffer:
         self.data = as_tensor(numpy.zeros(program.buffer_elements(num_elements), tensor.dtype))
         start = program.elements("start", num_elements)
         self.data[start] = numpy.asarray(tensor).reshape(-1)[: len(start)]
-        self.apart = self.data.clone() if program.apart else self.data
+        self.apart = self.data.clone() if program.needs_copy else self.data
 
     def outgoing(self, move: Move) -> Tensor:
         return as_tensor((self.data if move.send == "held" else self.apart)[slice(*move.out)])
@@ -82,15 +82,15 @@ class Runner:
     def _halves(self, move: Move, item_bytes: int, out: Any = None, came: Any = None) -> list[Half]:
         halves = []
         if move.kind != "send":
-            size = (move.recv_stop - move.recv_start) * item_bytes if came is None else came.nbytes
+            size = (move.num_into) * item_bytes if came is None else came.nbytes
             halves.append(Half(self.rank, self.members[move.from_rank], False, size, came))
         if move.kind != "recv":
-            size = (move.send_stop - move.send_start) * item_bytes if out is None else out.nbytes
+            size = (move.num_out) * item_bytes if out is None else out.nbytes
             halves.append(Half(self.rank, self.members[move.to_rank], True, size, out))
         return halves
 
     def _make(self, number: int, move: Move, buffer: Buffer) -> None:
-        rank, came = self.rank, as_tensor(numpy.zeros(move.recv_stop - move.recv_start, buffer.data.dtype))
+        rank, came = self.rank, as_tensor(numpy.zeros(move.num_into, buffer.data.dtype))
         pending = Issued(move.kind, (), call_arguments(move, buffer.outgoing(move), came, self.op), None, number, rank.cell)
         sends = move.kind == "send"
         first = Call(

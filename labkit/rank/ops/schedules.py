@@ -12,10 +12,11 @@ from ...errors import UsageError
 from ...faults.base import LeaveCell
 from ...registry import unknown
 from ..cell import describe_error
+from ..channel import P2PChannel
 from ..context import RankContext
 from ..dispatch import OPS
-from ..library import agreed, all_reduce, meet, timed
-from ..moves import Memory, Tally, Wire, step_by_step
+from ..library import agreed, all_reduce, barrier, timed
+from ..moves import Memory, Tally, step_by_step
 from ..overlap import runner
 
 if TYPE_CHECKING:
@@ -41,18 +42,18 @@ def schedule(
 
     The library's comes first, so that a rank whose program is over waits for nobody. `cell` is the world's newest one.
     """
-    made, wire = load_program(program), Wire(context)
-    wire.turn = context.turn
-    mine, num_elements = _input(context, wire, made, numel=numel, dtype=dtype, name=tensor, op=op)
+    made, channel = load_program(program), P2PChannel(context)
+    channel.turn = context.turn
+    mine, num_elements = _input(context, channel, made, numel=numel, dtype=dtype, name=tensor, op=op)
     memory = Memory(made, num_elements, mine.dtype, context.device)
     memory.load(mine)
     wanted = memory.data.clone()
     # buffers that are zero but for a rank's own part are put together by adding; where the collective reduces, by its op
-    all_reduce(wire, wanted, op if made.reduces else "SUM")
+    all_reduce(channel, wanted, op if made.reduces else "SUM")
     moves = made.moves(num_elements)
-    run = (step_by_step if trace else runner)(wire, memory, moves, op)
+    run = (step_by_step if trace else runner)(channel, memory, moves, op)
     context.at_cell(max(cell, context.cell))
-    meet(wire)
+    barrier(channel)
     began_s = time.monotonic()
     try:
         tally = run()
@@ -96,7 +97,7 @@ def _plain(tally: Tally) -> dict[str, Any]:
 
 
 def _input(
-    context: RankContext, wire: Wire, program: Program, *, numel: int, dtype: str, name: str, op: str
+    context: RankContext, channel: P2PChannel, program: Program, *, numel: int, dtype: str, name: str, op: str
 ) -> tuple[torch.Tensor, int]:
     """This rank's flat tensor, and n; UsageError on every rank if they do not fit."""
     if not name:
@@ -110,7 +111,7 @@ def _input(
     own = str(value.dtype)[6:] if isinstance(value, torch.Tensor) else ""
     size = value.numel() if isinstance(value, torch.Tensor) else -1
     # before anybody raises: whoever does not raise would wait for the others' messages
-    same = agreed(wire, size * 100 + (kinds.index(own) if own in kinds else 99))
+    same = agreed(channel, size * 100 + (kinds.index(own) if own in kinds else 99))
     if name not in context.namespace:
         raise unknown("variable", name, context.user_names())
     if not own:
@@ -168,19 +169,19 @@ def compare_schedules(
 
     The order turns round every time, so that no one always runs after the same neighbour.
     """
-    wire, kind = Wire(context), getattr(torch, dtype)
+    channel, kind = P2PChannel(context), getattr(torch, dtype)
     runs = []
     for text in programs:
         program = load_program(text)
         memory = Memory(program, numel, kind, context.device)
-        runs.append(runner(wire, memory, program.moves(numel), op))
+        runs.append(runner(channel, memory, program.moves(numel), op))
     library = torch.zeros(numel, dtype=kind, device=context.device)
-    takes = [*runs, lambda: all_reduce(wire, library, op)]
+    takes = [*runs, lambda: all_reduce(channel, library, op)]
     times: list[list[list[float]]] = [[] for _ in takes]
     for number in range(rounds + 1):
         order = range(len(takes)) if number % 2 else reversed(range(len(takes)))
         for index in order:
-            span = timed(wire, takes[index])
+            span = timed(channel, takes[index])
             if number:
                 times[index].append(list(span))
     return {"times": times}

@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
+from ..channel import P2PChannel
 from ..context import RankContext
 from ..dispatch import OPS
 from ..library import collective, timed
-from ..moves import Memory, Wire
+from ..moves import Memory
 from ..overlap import runner
 from .schedules import load_program
 
@@ -37,11 +38,11 @@ def sweep_point(
     if context.rank not in members:
         context.groups.part(tuple(members))  # they can't make their group without this rank
         return []
-    wire, kind = Wire(context, members), getattr(torch, dtype)
+    channel, kind = P2PChannel(context, members), getattr(torch, dtype)
     if program:
         made = load_program(program)
-        run: Any = runner(wire, Memory(made, numel, kind, context.device), made.moves(numel), op)
+        run: Any = runner(channel, Memory(made, numel, kind, context.device), made.moves(numel), op)
     else:
-        run = collective(wire, name, numel, kind)
-    taken = [timed(wire, run, calls) for _ in range(warmups + rounds)]
+        run = collective(channel, name, numel, kind)
+    taken = [timed(channel, run, calls) for _ in range(warmups + rounds)]
     return [list(span) for span in taken[warmups:]]
