@@ -110,7 +110,7 @@ def _no_partner(world: Alignment, rank: int, call: Call) -> tuple[int, ...]:
     peers = (call.root,) if call.root >= 0 else others
     if any(_answers(world.calls.get(peer, ()), rank, call) for peer in peers):
         return ()
-    if call.root < 0 and world.stand("python", "unbegun"):
+    if call.root < 0 and world.ranks_in("python", "unbegun"):
         return ()  # a recv from anyone is stuck only when nobody can still send
     return tuple(peer for peer in peers if peer in world.views)
 
@@ -145,9 +145,9 @@ def _absence_in_schedule(world: Alignment) -> Absence | None:
     """
     begun = tuple(rank for rank, line in world.calls.items() if line and line[-1].state == "begun")
     found: tuple[tuple[Standing, tuple[int, ...]], ...] = (
-        ("dead", world.stand("dead", "stopped")),
-        ("raised", world.stand("raised")),
-        ("finished", tuple(rank for rank in world.stand("finished") if rank in begun)),
-        ("python", tuple(rank for rank in world.stand("python", "unbegun") if world.waits or rank in begun)),
+        ("dead", world.ranks_in("dead", "stopped")),
+        ("raised", world.ranks_in("raised")),
+        ("finished", tuple(rank for rank in world.ranks_in("finished") if rank in begun)),
+        ("python", tuple(rank for rank in world.ranks_in("python", "unbegun") if world.waits or rank in begun)),
     )
     return next((Absence(standing, ranks) for standing, ranks in found if ranks), None)

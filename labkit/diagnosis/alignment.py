@@ -114,7 +114,7 @@ class Alignment:
     def standing(self, rank: int) -> Standing:
         return self.places[rank].standing
 
-    def stand(self, *standings: Standing) -> tuple[int, ...]:
+    def ranks_in(self, *standings: Standing) -> tuple[int, ...]:
         """The ranks of a standing."""
         return tuple(rank for rank, at in self.places.items() if at.standing in standings)
 
@@ -144,4 +144,4 @@ class Alignment:
     @property
     def over(self) -> bool:
         """Everybody who was asked has run the cell to its end, and nobody waits."""
-        return not self.waits and not self.stand("dead", "stopped", "raised", "python", "unbegun")
+        return not self.waits and not self.ranks_in("dead", "stopped", "raised", "python", "unbegun")

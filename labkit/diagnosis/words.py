@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ..errors import join_ranks
 from ..units import format_seconds
 from ..wire import Call, CallSite, Evidence, Side
-from .alignment import Alignment, Disagreement
+from .alignment import Alignment, Disagreement, Track
 from .compare import by_majority
 from .source import comes_later
 
@@ -185,7 +185,7 @@ def after_fixing(world: Alignment) -> str:
     waits = world.waits.values()
     if any(wait.call.state == "refused" for wait in waits) and not any(wait.live for wait in waits):
         return "No call was issued, so the world is healthy: fix the cell and run it again."
-    if waits or world.stand("dead", "stopped"):
+    if waits or world.ranks_in("dead", "stopped"):
         return "world.recover() brings the ranks back."
     return f"Then run the {'schedule' if world.algorithm else 'cell'} again: its results are wrong."
 
@@ -210,14 +210,21 @@ def blame(world: Alignment, found: Disagreement) -> tuple[tuple[int, ...], str]:
     everyone = tuple(sorted(found.column))
     if found.aspect != "op" or len(everyone) != 2:
         return everyone, ""
-    mine, theirs = (found.column[rank].site for rank in everyone)
-    before = [call.site for call in found.track.line(everyone[0]) if call.seq < found.seq]
-    later = comes_later(world.evidence, mine, theirs, before[-1] if before else None)
-    if later is None or mine is None or theirs is None:
+    rank = ahead_of_source(world, found.track, found.seq, *everyone)
+    if rank is None:
         return everyone, ""
-    rank, site, other = (everyone[0], mine, theirs) if later else (everyone[1], theirs, mine)
-    why = f"line {other.line} was next" if site.line < other.line else f"line {site.line} comes after line {other.line}"
+    sites = [found.column[each].site for each in sorted(everyone, key=lambda each: each != rank)]
+    line, other = (site.line for site in sites if site is not None)
+    why = f"line {other} was next" if line < other else f"line {line} comes after line {other}"
     return (rank,), f". Most likely rank {rank} is wrong: {why}"
+
+
+def ahead_of_source(world: Alignment, track: Track, seq: int, one: int, two: int) -> int | None:
+    """Which of two ranks, at different lines at one number, is ahead of the order of the source; None if that can't be told."""
+    before = [call.site for call in track.line(one) if call.seq < seq]
+    sites = track.columns[seq][one].site, track.columns[seq][two].site
+    later = comes_later(world.evidence, *sites, before[-1] if before else None)
+    return None if later is None else one if later else two
 
 
 def both_sides(found: Disagreement, describe: Callable[[Call], str]) -> str:

@@ -87,3 +87,23 @@ def test_with_two_ranks_the_slip_is_never_another_story(slip: tuple[World, int, 
     (verdict,) = judge(pair.evidence())
     assert set(verdict.culprits) <= {0, 1}
     assert verdict.culprits
+
+
+FATES = ("", "", "", "busy99", "raise99", "die", "stop", "leave", "ar90", "send91^0 ar92", "recv93^1")
+
+
+@settings(max_examples=300)
+@given(programs(), st.lists(st.tuples(st.sampled_from(FATES), st.integers(0, 9)), min_size=2, max_size=5), st.data())
+def test_whatever_goes_wrong_at_once_no_two_rules_claim_the_same(
+    tokens: list[str], fates: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    scripts = {rank: " ".join([*tokens[:at], fate]) if fate else " ".join(tokens) for rank, (fate, at) in enumerate(fates)}
+    seen = world("", scripts, len(fates)).run(None, data.draw(st.integers(1, 1000)))
+    seen = data.draw(st.sampled_from([lambda: seen, seen.cut, seen.refuse]))()
+    evidence = seen.evidence(data.draw(st.sampled_from([0.05, 0.4, 3.0])))
+    assert claims_at_one_priority(evidence) == []
+    verdicts = judge(evidence)
+    assert len({verdict.code for verdict in verdicts}) == len(verdicts) <= 3
+    for verdict in verdicts:
+        assert not set(verdict.culprits) & set(verdict.waiting)
+        event(verdict.code)

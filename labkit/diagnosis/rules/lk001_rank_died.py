@@ -30,7 +30,7 @@ class RankDied(Rule):
     independent = True
 
     def claim(self, world: Alignment) -> Verdict | None:
-        dead = tuple(rank for rank in world.stand("dead") if not _killed_by_mismatch(world, rank))
+        dead = tuple(rank for rank in world.ranks_in("dead") if not _killed_by_mismatch(world, rank))
         if not dead:
             return None
         ways = {rank: way_of_death(world.views[rank]) for rank in dead}

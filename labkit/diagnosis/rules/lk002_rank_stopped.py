@@ -26,7 +26,7 @@ class RankStopped(Rule):
     may_resolve = True
 
     def claim(self, world: Alignment) -> Verdict | None:
-        stopped = world.stand("stopped")
+        stopped = world.ranks_in("stopped")
         if not stopped:
             return None
         text = f"{words.verb(stopped, 'is', 'are')} stopped (SIGSTOP)"

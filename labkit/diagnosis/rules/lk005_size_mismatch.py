@@ -49,7 +49,7 @@ class SizeMismatch(Rule):
         call, planned, sent = found.call, found.planned, found.call.op == "send"
         did, peer_did = ("sent", "expected") if sent else ("expected", "sent")
         says = planned.dtype if call.dtype != planned.dtype else str(planned.shape[0])
-        dead = world.stand("dead")
+        dead = world.ranks_in("dead")
         effect = f"; {join_ranks(dead)} died of it" if dead else ": no rank gets an error, and the sums are wrong"
         wait = words.wait_in_schedule(world, (found.rank,), before="; ")
         return self.say(

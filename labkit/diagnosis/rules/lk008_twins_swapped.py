@@ -8,7 +8,6 @@ from .. import words
 from ..alignment import Alignment, SequenceError
 from ..compare import SAME_LINE, by_majority, is_tie, site_key
 from ..rule import Rule, rule
-from ..source import comes_later
 
 
 @rule
@@ -92,12 +91,7 @@ def _blame(world: Alignment, found: SequenceError) -> tuple[tuple[int, ...], str
     if not found.tie:
         return tuple(sorted(found.ranks)), ""
     everyone = tuple(sorted((*found.ranks, *found.others)))
-    if len(everyone) > 2:
+    rank = words.ahead_of_source(world, found.track, found.seq, *everyone) if len(everyone) == 2 else None
+    if rank is None:
         return everyone, ""
-    before = [call.site for call in found.track.line(found.ranks[0]) if call.seq < found.seq][-1:]
-    mine, theirs = found.call(found.ranks[0]).site, found.call(found.others[0]).site
-    later = comes_later(world.evidence, mine, theirs, before[0] if before else None)
-    if later is None:
-        return everyone, ""
-    rank = found.ranks[0] if later else found.others[0]
     return (rank,), f". Most likely rank {rank} is wrong: it does not follow the order of the source"

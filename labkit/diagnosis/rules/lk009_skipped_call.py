@@ -78,7 +78,7 @@ class SkippedCall(Rule):
 
     def _move(self, world: Alignment, found: Slip) -> Verdict:
         """In a schedule: messages between two ranks are matched by their order too."""
-        where, dead = words.step_of(found.call), world.stand("dead")
+        where, dead = words.step_of(found.call), world.ranks_in("dead")
         did = f"skipped its part of {where}" if found.kind == "skip" else f"made its part of {where} twice"
         effects = [words.wait_in_schedule(world, (found.rank,)), words.wait_text(world, (found.rank,))]
         effects += [f"{join_ranks(dead)} died of it: it was sent more than it had room for"] if dead else []
