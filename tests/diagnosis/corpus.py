@@ -163,7 +163,8 @@ def absent() -> list[Case]:
 def p2p() -> list[Case]:
     return [
         Case("both receive", _w("", {0: "recv1^1", 1: "recv2^0"}, 2).evidence(), "LK013", (0, 1),
-             "rank 0 waits in recv from rank 1 (cell 7, line 1); rank 1 waits in recv from rank 0 (cell 7, line 2).", "hang"),
+             "rank 0 waits in recv from rank 1 (cell 7, line 1); rank 1 waits in recv from rank 0 (cell 7, line 2): "
+             "a deadlock.", "hang"),
         Case("both send", _w("", {0: "send1^1", 1: "send2^0"}, 2).evidence(), "LK013", (0, 1)),
         Case("send without recv", _w("", {0: "send1^1"}, 3).evidence(), "LK013", (0, 1),
              "rank 0 waits in send to rank 1 (cell 7, line 1), but rank 1 has finished cell 7."),

@@ -98,6 +98,12 @@ def test_calls_of_a_generation_before_and_of_a_dead_rank_do_not_count() -> None:
     assert contradiction(replace(evidence, generation=2)) is None
 
 
+@pytest.mark.parametrize(("fate", "code"), [("", "LK007"), ("raise2", "LK003"), ("die", "LK001")])
+def test_a_rank_that_can_not_come_any_more_has_its_verdict_at_once(fate: str, code: str) -> None:
+    seen = world("ar1 ar1", {2: f"ar1 {fate}"}).run()
+    assert [(verdict.code, verdict.culprits) for verdict in judge(seen.evidence(0.0))] == [(code, (2,))]
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_none_in_a_healthy_world(name: str) -> None:
     assert contradiction(WORLDS[name]) is None

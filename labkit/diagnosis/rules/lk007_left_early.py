@@ -62,5 +62,5 @@ class LeftEarly(Rule):
 
 def _counts(world: Alignment, group: str) -> str:
     track = world.tracks[group]
-    counts = ", ".join(f"rank {rank} {len(track.line(rank))}" for rank in track.members if rank in world.views)
+    counts = ", ".join(f"rank {rank}: {len(track.line(rank))}" for rank in track.members if rank in world.views)
     return f"calls in cell {world.focus}: {counts}"

@@ -31,7 +31,7 @@ class NotEveryoneWasSent(Rule):
         if targets:
             why = f"but cell {world.focus} was sent only to {join_ranks(targets)}"
         else:
-            why = f"but {words.verb(ranks, 'has', 'have')} run nothing of cell {world.focus}"
+            why = f"but {words.verb(ranks, 'has', 'have')} not run cell {world.focus}"
         return self.say(
             world,
             f"{words.in_call(world, *waits)}, which needs {join_ranks(ranks)} too, {why}",

@@ -34,7 +34,7 @@ class PeerToPeerStuck(Rule):
         said = "; ".join(words.in_call(world, (rank,), world.waits[rank].call) + _but(world, rank, stuck) for rank in ranks)
         return self.say(
             world,
-            said,
+            said if ends else f"{said}: a deadlock",
             culprits,
             sides=words.wait_sides(world, world.waits) + _gone(world, culprits),
             fix="Pair each send with a recv, one side sending first (or use batch_isend_irecv)",
