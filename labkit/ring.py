@@ -5,14 +5,18 @@ the interpreter lock, or dead. So it is a memory-mapped file (it outlives its wr
 few struct packs (microseconds), and a reader takes what is there without a lock: each slot carries its
 own index before and after its body, and a slot whose two do not agree is being written and is left out.
 Strings are interned in a table behind the ring, since op names and call sites repeat.
+
+A reader trusts nothing: whatever the bytes are, it gives what can be true and leaves out the rest.
 """
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import struct
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .wire import Call, CallSite
@@ -36,7 +40,7 @@ ACTIVITIES = ("idle", "cell")
 
 
 class RingWriter:
-    """A rank's hand on its beacon file.
+    """Writes a rank's beacon file.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "rank-0.beacon"
@@ -158,7 +162,7 @@ class RingWriter:
 
 @dataclass(frozen=True)
 class RingState:
-    """What a beacon file says at one moment."""
+    """What a beacon file says at one moment; `calls` are sorted, oldest first."""
 
     pid: int
     rank: int
@@ -169,63 +173,142 @@ class RingState:
     beat_s: float
     count: int
     fired: int
-    calls: tuple[Call, ...]
+    calls: tuple[Call, ...] = ()
 
 
 def read_ring(path: Path) -> RingState | None:
-    """The beacon of a rank, oldest call first; None if there is none yet."""
+    """The whole beacon of a rank; None if there is none yet, or if its header is damaged."""
     try:
         data, later = path.read_bytes(), path.read_bytes()
     except OSError:
         return None
-    if len(data) < FILE_BYTES or data[:8] != _MAGIC:
+    if len(data) < FILE_BYTES or len(later) < FILE_BYTES:
         return None
-    (_, pid, rank, generation, cell, activity, cell_s, beat_s, count, _, fired, _) = _HEADER.unpack_from(data, 0)
     # the writer clears a slot's index before it touches the body: a body read while it was being written
     # belongs to an index that a later look no longer finds
-    steady = [slot for slot in range(SLOTS) if _index(data, slot) == _index(later, slot) != 0]
-    calls = [call for slot in steady if (call := _read_slot(data, slot)) is not None]
-    calls.sort(key=lambda call: call.index)
-    return RingState(pid, rank, generation, cell, ACTIVITIES[activity], cell_s, beat_s, count, fired, tuple(calls))
+    indices, later_indices = (
+        [_INDEX.unpack_from(those, _RING_AT + slot * _SLOT_BYTES)[0] for slot in range(SLOTS)] for those in (data, later)
+    )
+    steady = [slot for slot in range(SLOTS) if indices[slot] == later_indices[slot] != 0]
+    return _read_state(lambda at, size: data[at : at + size], lambda count: steady, {})
+
+
+class RingReader:
+    """Reads the newest calls of one rank's beacon, a few hundred bytes at a time.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "rank-0.beacon"
+    >>> slot = RingWriter(path, rank=0, pid=1).issue(Call(1, 1, "broadcast"))
+    >>> [str(call) for call in RingReader(path).newest(4).calls]
+    ['broadcast #1']
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._texts: dict[int, str] = {}
+        self._texts_of = 0
+
+    def newest(self, limit: int) -> RingState | None:
+        """The header and at most `limit` calls; None if there is no beacon, or if its header is damaged."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            return self._newest(lambda at, size: os.pread(fd, size, at), limit)
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+
+    def _newest(self, fetch: _Fetch, limit: int) -> RingState | None:
+        header = _read_header(fetch)
+        if header is None:
+            return None
+        if header.pid != self._texts_of:  # texts stay where they are for as long as their process lives
+            self._texts, self._texts_of = {}, header.pid
+        return _read_state(fetch, lambda count: [(count - back) % SLOTS for back in range(1, min(count, limit) + 1)], self._texts)
 
 
 def read_beat(path: Path) -> float:
-    """When the rank last wrote its beacon, in monotonic seconds; 0 if it never did. A read of 60 bytes."""
+    """When the rank last wrote its beacon, in monotonic seconds; 0 if it never did. A read of 64 bytes."""
     try:
         with path.open("rb") as file:
             data = file.read(_HEADER.size)
     except OSError:
         return 0.0
-    return float(struct.unpack_from("<d", data, _BEAT_AT)[0]) if len(data) == _HEADER.size else 0.0
+    header = _read_header(lambda at, size: data[at : at + size])
+    return header.beat_s if header is not None else 0.0
 
 
-def _text(data: bytes, ident: int) -> str:
+# ---- the one decoder
+_Fetch = Callable[[int, int], bytes]  # (place, number of bytes) -> what is there; fewer bytes at the end of the file
+_HIGHEST = 2**63  # no size and no rank is as large
+
+
+def _read_state(fetch: _Fetch, choose: Callable[[int], list[int]], texts: dict[int, str]) -> RingState | None:
+    """The header and the calls in the slots that `choose` gives for the number of calls so far."""
+    header = _read_header(fetch)
+    if header is None:
+        return None
+    calls = [call for slot in choose(header.count) if (call := _read_call(fetch, slot, texts)) is not None]
+    return replace(header, calls=tuple(sorted(calls, key=lambda call: call.index)))
+
+
+def _read_header(fetch: _Fetch) -> RingState | None:
+    """The header without calls; None if it is not one that a writer has written."""
+    data = fetch(0, _HEADER.size)
+    if len(data) != _HEADER.size:
+        return None
+    (magic, pid, rank, generation, cell, activity, cell_s, beat_s, count, _, fired, _) = _HEADER.unpack(data)
+    if magic != _MAGIC or not 0 <= activity < len(ACTIVITIES) or not (math.isfinite(cell_s) and math.isfinite(beat_s)):
+        return None
+    return RingState(pid, rank, generation, cell, ACTIVITIES[activity], cell_s, beat_s, count, fired)
+
+
+def _read_call(fetch: _Fetch, slot: int, texts: dict[int, str]) -> Call | None:
+    """The call in a slot; None if the slot is empty, is being written, or is damaged."""
+    data = fetch(_RING_AT + slot * _SLOT_BYTES, _SLOT_BYTES)
+    if len(data) != _SLOT_BYTES:
+        return None
+    (state, seq, op, group, members, shape, dtype, root, reduce_op, num_bytes, async_op, file, line, function, cell,
+     algorithm, issued_s, returned_s, step, move, turn, planned, index) = _BODY.unpack_from(data, 8)  # fmt: skip
+    (first,) = _INDEX.unpack_from(data)
+    if index == 0 or first != index or state >= len(_STATES) or not (math.isfinite(issued_s) and math.isfinite(returned_s)):
+        return None
+
+    def text(ident: int) -> str:
+        known = texts.get(ident)
+        if known is None:
+            known = texts[ident] = _read_text(fetch, ident)
+        return known
+
+    try:
+        return Call(
+            index=index, seq=seq, op=text(op), group=text(group), group_ranks=_numbers(text(members), ","),
+            shape=_numbers(text(shape), "x"), dtype=text(dtype), num_bytes=num_bytes, reduce_op=text(reduce_op), root=root,
+            async_op=bool(async_op), site=CallSite(text(file), line, text(function)) if file else None, cell=cell,
+            state=_STATES[state], issued_s=issued_s, returned_s=returned_s, algorithm=text(algorithm), step=step, move=move,
+            turn=turn, planned=text(planned),
+        )  # fmt: skip
+    except ValueError:
+        return None
+
+
+def _read_text(fetch: _Fetch, ident: int) -> str:
+    """A text of the table; ValueError if there can be none at that place."""
     if not ident:
         return ""
-    at = _STRINGS_AT + ident
-    (size,) = struct.unpack_from("<H", data, at)
-    return data[at + 2 : at + 2 + size].decode(errors="replace")
+    size = int.from_bytes(fetch(_STRINGS_AT + ident, 2), "little")
+    data = fetch(_STRINGS_AT + ident + 2, size)
+    if not size or len(data) != size:
+        raise ValueError(f"no text at {ident}")
+    return data.decode(errors="replace")
 
 
-def _index(data: bytes, slot: int) -> int:
-    (index,) = struct.unpack_from("<Q", data, _RING_AT + slot * _SLOT_BYTES)
-    return int(index)
-
-
-def _read_slot(data: bytes, slot: int) -> Call | None:
-    at, index = _RING_AT + slot * _SLOT_BYTES, _index(data, slot)
-    (state, seq, op, group, members, shape, dtype, root, reduce_op, num_bytes, async_op, file, line, function, cell,
-     algorithm, issued_s, returned_s, step, move, turn, planned, again) = _BODY.unpack_from(data, at + 8)  # fmt: skip
-    if again != index or state >= len(_STATES):
-        return None
-    ranks, sizes = _text(data, members), _text(data, shape)
-    return Call(
-        index=index, seq=seq, op=_text(data, op), group=_text(data, group),
-        group_ranks=tuple(int(r) for r in ranks.split(",")) if ranks else (),
-        shape=tuple(int(s) for s in sizes.split("x")) if sizes else (),
-        dtype=_text(data, dtype), num_bytes=num_bytes, reduce_op=_text(data, reduce_op), root=root,
-        async_op=bool(async_op),
-        site=CallSite(_text(data, file), line, _text(data, function)) if file else None,
-        cell=cell, state=_STATES[state], issued_s=issued_s, returned_s=returned_s, algorithm=_text(data, algorithm),
-        step=step, move=move, turn=turn, planned=_text(data, planned),
-    )  # fmt: skip
+def _numbers(text: str, between: str) -> tuple[int, ...]:
+    """The numbers of a shape ("2x3") or of a group ("0,1"); ValueError for anything else."""
+    numbers = tuple(int(number) for number in text.split(between)) if text else ()
+    if not all(0 <= number < _HIGHEST for number in numbers):
+        raise ValueError(f"{text} is out of range")
+    return numbers

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import stat
 import struct
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from labkit import ring
-from labkit.ring import SLOTS, RingWriter, read_ring
-from labkit.wire import Call, CallSite
+from labkit.ring import SLOTS, RingReader, RingWriter, read_ring
+from labkit.wire import Call, CallSite, dumps, loads
 
 names = st.sampled_from(["all_reduce", "broadcast", "send", "größer", "x" * 200, ""])
 seconds = st.floats(0, 1e9)
@@ -235,3 +237,95 @@ def test_fired_is_on_disk_at_once(path: Path) -> None:
     seen = read_ring(path)
     assert seen is not None
     assert seen.fired == 1
+
+
+# ---- damaged files: fault of a disk, of a wild write, of a half copy
+def a_full_beacon(path: Path) -> bytes:
+    """Two cells' calls in world and subgroup, some finished."""
+    writer = RingWriter(path, rank=1, pid=os.getpid())
+    writer.state(cell=4, activity="cell", now_s=5.0, started_s=4.0, generation=2)
+    for index in range(1, 41):
+        group, ranks = ("world", (0, 1)) if index % 3 else ("evens", (0, 2))
+        made = Call(
+            index, index, "all_reduce", group, ranks, (2, 3), "float32", 24, "sum",
+            site=CallSite("cell 4", index, "<module>"), cell=4, issued_s=5.0,
+        )  # fmt: skip
+        slot = writer.issue(made)
+        if index < 40:
+            writer.finish(slot, index, "done", 6.0)
+    writer.close()
+    return path.read_bytes()
+
+
+damages = st.lists(
+    st.tuples(
+        st.one_of(
+            st.integers(0, ring._HEADER.size - 1),
+            st.integers(ring._RING_AT, ring._RING_AT + 40 * ring._SLOT_BYTES),
+            st.integers(ring._STRINGS_AT, ring._STRINGS_AT + 200),
+        ),
+        st.binary(min_size=1, max_size=8),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(damages=damages, cut=st.none() | st.integers(0, ring.FILE_BYTES + 100))
+def test_a_damaged_beacon_reads_as_what_can_be_true(damages: list[tuple[int, bytes]], cut: int | None) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "beacon"
+        data = bytearray(a_full_beacon(path))
+        for at, content in damages:
+            data[at : at + len(content)] = content
+        path.write_bytes(data[:cut])
+        whole, newest, beat_s = read_ring(path), RingReader(path).newest(4), ring.read_beat(path)
+    assert math.isfinite(beat_s)
+    for seen in (whole, newest):
+        if seen is not None:
+            assert seen.activity in ring.ACTIVITIES
+            assert math.isfinite(seen.beat_s)
+            assert loads(dumps(seen.calls)) == seen.calls
+    if whole is not None and newest is not None and newest.calls:
+        assert set(newest.calls) <= set(whole.calls)
+
+
+@settings(max_examples=100)
+@given(data=st.binary(max_size=300), filled=st.booleans())
+def test_any_bytes_are_read_without_an_error(data: bytes, filled: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "beacon"
+        path.write_bytes(b"LABKIT3\0" + data + (os.urandom(ring.FILE_BYTES) if filled else b""))
+        for seen in (read_ring(path), RingReader(path).newest(300)):
+            assert seen is None or seen.activity in ring.ACTIVITIES
+        assert math.isfinite(ring.read_beat(path))
+
+
+def test_a_header_with_an_unknown_activity_is_no_header(path: Path) -> None:
+    """It used to end `world.diagnose()` with an IndexError."""
+    data = bytearray(a_full_beacon(path))
+    for activity in (2, 77, -1):
+        struct.pack_into("<i", data, 24, activity)
+        path.write_bytes(data)
+        assert read_ring(path) is None
+        assert RingReader(path).newest(4) is None
+
+
+@pytest.mark.parametrize("place", [8 + 8, 8 + 12, 8 + 16, 8 + 20], ids=["op", "group", "members", "shape"])
+def test_a_call_with_a_text_that_cant_be_is_left_out(path: Path, place: int) -> None:
+    data = bytearray(a_full_beacon(path))
+    struct.pack_into("<I", data, ring._RING_AT + place, ring._STRINGS_BYTES + 5)
+    path.write_bytes(data)
+    seen = read_ring(path)
+    assert seen is not None
+    assert [call.index for call in seen.calls] == list(range(2, 41))
+
+
+def test_a_look_at_a_whole_beacon_is_cheap(path: Path) -> None:
+    write(path, SLOTS, site=CallSite("cell 1", 1)).close()
+    took = []
+    for _ in range(20):
+        began = time.perf_counter()
+        read_ring(path)
+        took.append(time.perf_counter() - began)
+    assert min(took) < 10e-3

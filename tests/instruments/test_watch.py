@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from labkit.driver.feed import Seat
-from labkit.instruments.watch import Glance, Live, Reader, describe
-from labkit.ring import SLOTS, RingWriter, read_ring
+from labkit.instruments.watch import NEWEST, Live, describe
+from labkit.ring import SLOTS, RingReader, RingState, RingWriter, read_ring
 from labkit.wire import Call, CallSite
 
 SITE = CallSite("cell 7", 3, "<module>")
@@ -27,8 +27,8 @@ def call(index: int, **changes: Any) -> Call:
     return Call(**{"index": index, "seq": index, "op": "all_reduce", "site": SITE, "cell": 7, "issued_s": 2.0, **changes})
 
 
-def glance(tmp_path: Path) -> Glance:
-    seen = Reader(tmp_path / "rank-0.beacon").glance()
+def glance(tmp_path: Path) -> RingState:
+    seen = RingReader(tmp_path / "rank-0.beacon").newest(NEWEST)
     assert seen is not None
     return seen
 
@@ -41,10 +41,9 @@ def test_the_newest_call_is_that_of_a_whole_read(writer: RingWriter, tmp_path: P
             writer.finish(slot, index, "done", 3.0)
     seen, whole = glance(tmp_path), read_ring(tmp_path / "rank-0.beacon")
     assert whole is not None
-    assert seen.call is not None
     assert (seen.pid, seen.cell, seen.activity) == (whole.pid, whole.cell, whole.activity)
-    assert (str(seen.call), seen.call.waits, seen.call.site) == (f"all_reduce #{count}", True, SITE)
-    assert str(whole.calls[-1]) == str(seen.call)
+    assert seen.calls == whole.calls[-NEWEST:]
+    assert (str(seen.calls[-1]), seen.calls[-1].state, seen.calls[-1].site) == (f"all_reduce #{count}", "issued", SITE)
 
 
 def test_a_call_that_waits_is_found_behind_asynchronous_ones(writer: RingWriter, tmp_path: Path) -> None:
@@ -70,8 +69,8 @@ def test_phrases(writer: RingWriter, tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"x" * 40, b"y" * 200_000])
 def test_a_file_that_is_no_beacon_is_nothing(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "rank-0.beacon").write_bytes(content)
-    assert Reader(tmp_path / "rank-0.beacon").glance() is None
-    assert Reader(tmp_path / "none").glance() is None
+    assert RingReader(tmp_path / "rank-0.beacon").newest(NEWEST) is None
+    assert RingReader(tmp_path / "none").newest(NEWEST) is None
 
 
 class PaperWorld:
