@@ -75,10 +75,13 @@ class Interceptor:
 
 
 class OneShot(Interceptor):
-    """Acts once: at the first call that is number `at` or later and that the fault can apply to."""
+    """Acts once: at the first call that is number `at` or later and that the fault can apply to.
 
-    def __init__(self, context: FaultContext, *, at: int = 1) -> None:
-        self.context, self.at = context, at
+    `params` holds the fault's other parameters by name, checked and with their defaults.
+    """
+
+    def __init__(self, context: FaultContext, *, at: int = 1, **params: Any) -> None:
+        self.context, self.at, self.params = context, at, params
         self.done = False
 
     def applies(self, call: PendingCall) -> bool:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .base import Expectation, Fault, FaultContext, Issue, OneShot, Param, PendingCall, declare
+from .base import Expectation, Fault, Issue, OneShot, Param, PendingCall, declare
 
 
 class BusyPython(OneShot):
     """Spins in Python, then makes the call; an interrupt ends it at once."""
 
-    def __init__(self, context: FaultContext, *, at: int, seconds: float) -> None:
-        super().__init__(context, at=at)
-        self.seconds = seconds
-
     def act(self, call: PendingCall, issue: Issue) -> Any:
-        until = time.monotonic() + self.seconds
+        until = time.monotonic() + self.params["seconds"]
         while time.monotonic() < until:
             pass
         return issue(call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._other_tensors import OtherTensors
-from .base import Expectation, Fault, FaultContext, Param, declare
+from .base import Expectation, Fault, Param, declare
 
 _HALF = {"float64": "float32", "float32": "float16", "int64": "int32"}
 _DOUBLE = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "int32": "int64"}
@@ -19,14 +19,11 @@ class DtypeMismatch(OtherTensors):
         "all_to_all all_to_all_single send recv isend irecv sendrecv".split()
     )
 
-    def __init__(self, context: FaultContext, *, at: int, width: str) -> None:
-        super().__init__(context, at=at)
-        self.wanted = _HALF if width == "half" else _DOUBLE
-
     def other(self, tensor: Any) -> Any:
         import torch
 
-        name = self.wanted.get(str(tensor.dtype).removeprefix("torch."))
+        wanted = _HALF if self.params["width"] == "half" else _DOUBLE
+        name = wanted.get(str(tensor.dtype).removeprefix("torch."))
         return None if name is None else tensor.detach().to(getattr(torch, name))
 
 

@@ -7,7 +7,7 @@ import ctypes
 import itertools
 from typing import Any
 
-from .base import Expectation, Fault, FaultContext, Issue, OneShot, Param, PendingCall, declare
+from .base import Expectation, Fault, Issue, OneShot, Param, PendingCall, declare
 
 _NAP_US = 10_000
 
@@ -20,14 +20,10 @@ class HoldsGil(OneShot):
     the nap it falls into. So no other Python thread runs and no Python signal handler does.
     """
 
-    def __init__(self, context: FaultContext, *, at: int, seconds: float) -> None:
-        super().__init__(context, at=at)
-        self.seconds = seconds
-
     def act(self, call: PendingCall, issue: Issue) -> Any:
         nap = ctypes.PyDLL(None).usleep
         nap.argtypes = [ctypes.c_uint]
-        count = max(1, round(self.seconds * 1_000_000 / _NAP_US))
+        count = max(1, round(self.params["seconds"] * 1_000_000 / _NAP_US))
         collections.deque(map(nap, itertools.repeat(_NAP_US, count)), maxlen=0)
         return issue(call)
 

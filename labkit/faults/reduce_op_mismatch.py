@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._forms import arguments, changed
-from .base import Expectation, Fault, FaultContext, Issue, OneShot, Param, PendingCall, declare
+from .base import Expectation, Fault, Issue, OneShot, Param, PendingCall, declare
 
 _REDUCES = frozenset({"all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"})
 _MOVES = frozenset({"recv", "sendrecv"})  # of a schedule: those that add what comes in have an op
@@ -14,20 +14,16 @@ _MOVES = frozenset({"recv", "sendrecv"})  # of a schedule: those that add what c
 class ReduceOpMismatch(OneShot):
     """Replaces the reduce op; a call that has this op already is left alone."""
 
-    def __init__(self, context: FaultContext, *, at: int, to: str) -> None:
-        super().__init__(context, at=at)
-        self.to = to
-
     def applies(self, call: PendingCall) -> bool:
         given = arguments(call)
         if call.op not in _REDUCES and not (call.op in _MOVES and "op" in given):
             return False
-        return _name(given.get("op")) != self.to
+        return bool(_name(given.get("op")) != self.params["to"])
 
     def act(self, call: PendingCall, issue: Issue) -> Any:
         import torch.distributed as dist
 
-        return issue(changed(call, op=getattr(dist.ReduceOp, self.to)))
+        return issue(changed(call, op=getattr(dist.ReduceOp, self.params["to"])))
 
 
 def _name(op: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._other_tensors import OtherTensors
-from .base import Expectation, Fault, FaultContext, Param, declare
+from .base import Expectation, Fault, Param, declare
 
 
 class ShapeMismatch(OtherTensors):
@@ -17,15 +17,11 @@ class ShapeMismatch(OtherTensors):
 
     ops = frozenset({"all_reduce", "reduce", "broadcast", "all_gather", "send", "recv", "isend", "irecv", "sendrecv"})
 
-    def __init__(self, context: FaultContext, *, at: int, size: str) -> None:
-        super().__init__(context, at=at)
-        self.size = size
-
     def other(self, tensor: Any) -> Any:
         if tensor.numel() < 2:
             return None
         flat = tensor.detach().flatten()
-        return flat[: tensor.numel() // 2].clone() if self.size == "smaller" else flat.repeat(2)
+        return flat[: tensor.numel() // 2].clone() if self.params["size"] == "smaller" else flat.repeat(2)
 
 
 declare(

@@ -5,18 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .base import Expectation, Fault, FaultContext, Issue, OneShot, Param, PendingCall, declare
+from .base import Expectation, Fault, Issue, OneShot, Param, PendingCall, declare
 
 
 class Slow(OneShot):
     """Sleeps, then makes the call."""
 
-    def __init__(self, context: FaultContext, *, at: int, delay_s: float) -> None:
-        super().__init__(context, at=at)
-        self.delay_s = delay_s
-
     def act(self, call: PendingCall, issue: Issue) -> Any:
-        time.sleep(self.delay_s)
+        time.sleep(self.params["delay_s"])
         return issue(call)
 
 
