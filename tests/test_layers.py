@@ -17,6 +17,8 @@ LABKIT = Path(__file__).resolve().parent.parent / "labkit"
 
 LEAVES = {
     "errors",
+    "vocabulary",
+    "calls",
     "phrases",
     "registry",
     "units",

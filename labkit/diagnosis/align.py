@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..ring import SLOTS
+from ..vocabulary import Standing
 from ..wire import Call, Evidence, RankView
 from .alignment import Absence, Alignment, Track, Wait
 from .divergence import first_difference
 from .moves import altered, newest_run, slip
-from .standing import Place, Standing, current_calls, live_wait, place
+from .standing import Place, current_calls, live_wait, place
 
 
 def align(evidence: Evidence) -> Alignment:
@@ -49,7 +50,7 @@ def _late_is_not_waiting(places: dict[int, Place]) -> dict[int, Place]:
     for rank, call in cut.items():
         mates = [o for other, o in cut.items() if other != rank and (o.group, o.seq) == (call.group, call.seq) and o.seq]
         if any(0 < mate.returned_s <= call.issued_s for mate in mates):
-            places[rank] = Place("python")
+            places[rank] = Place(Standing.PYTHON)
     return places
 
 
@@ -81,7 +82,7 @@ def _tracks(evidence: Evidence, calls: Mapping[int, tuple[Call, ...]], focus: in
 def _waits(world: Alignment) -> dict[int, Wait]:
     found = {}
     for rank, at in world.places.items():
-        if at.call is not None and at.standing == "waiting":
+        if at.call is not None and at.standing == Standing.WAITING:
             absent = _no_partner(world, rank, at.call) if at.call.p2p else _not_come(world, at.call)
             found[rank] = Wait(rank, at.call, absent, at.live)
     return found
@@ -95,13 +96,13 @@ def _not_come(world: Alignment, call: Call) -> tuple[int, ...]:
 
 def _came(world: Alignment, rank: int, call: Call | None) -> bool:
     if call is None:
-        return len(world.calls[rank]) >= SLOTS and world.standing(rank) == "python"  # it may have passed long ago
+        return len(world.calls[rank]) >= SLOTS and world.standing(rank) == Standing.PYTHON  # it may have passed long ago
     if call.state == "done":
         return True
     standing = world.standing(rank)
-    if standing in ("dead", "stopped") or (standing == "raised" and call.state == "failed"):
+    if standing in (Standing.DEAD, Standing.STOPPED) or (standing == Standing.RAISED and call.state == "failed"):
         return False
-    return not (standing == "python" and call.state == "failed")
+    return not (standing == Standing.PYTHON and call.state == "failed")
 
 
 def _no_partner(world: Alignment, rank: int, call: Call) -> tuple[int, ...]:
@@ -110,7 +111,7 @@ def _no_partner(world: Alignment, rank: int, call: Call) -> tuple[int, ...]:
     peers = (call.root,) if call.root >= 0 else others
     if any(_answers(world.calls.get(peer, ()), rank, call) for peer in peers):
         return ()
-    if call.root < 0 and world.ranks_in("python", "unbegun"):
+    if call.root < 0 and world.ranks_in(Standing.PYTHON, Standing.UNBEGUN):
         return ()  # a recv from anyone is stuck only when nobody can still send
     return tuple(peer for peer in peers if peer in world.views)
 
@@ -124,7 +125,13 @@ def _answers(calls: tuple[Call, ...], rank: int, call: Call) -> bool:
 
 
 # the surest first: a rank of an earlier standing explains the wait, whatever the others do
-_SUREST: tuple[tuple[Standing, ...], ...] = (("dead", "stopped"), ("raised",), ("unasked",), ("finished",), ("python", "unbegun"))
+_SUREST: tuple[tuple[Standing, ...], ...] = (
+    (Standing.DEAD, Standing.STOPPED),
+    (Standing.RAISED,),
+    (Standing.UNASKED,),
+    (Standing.FINISHED,),
+    (Standing.PYTHON, Standing.UNBEGUN),
+)
 
 
 def _absence(world: Alignment) -> Absence | None:
@@ -134,7 +141,7 @@ def _absence(world: Alignment) -> Absence | None:
     for standings in _SUREST:
         if ranks := tuple(rank for rank in missing if world.standing(rank) in standings):
             return Absence(standings[0], ranks)
-    return Absence("waiting", missing) if missing else None
+    return Absence(Standing.WAITING, missing) if missing else None
 
 
 def _absence_in_schedule(world: Alignment) -> Absence | None:
@@ -143,11 +150,15 @@ def _absence_in_schedule(world: Alignment) -> Absence | None:
     A rank that sends and receives at once has a line for the receiving half only, so whom it waits for is not looked at: it
     may be the other half's, or nobody, on a slow link.
     """
+    at_work = world.ranks_in(Standing.PYTHON, Standing.UNBEGUN)
     begun = tuple(rank for rank, line in world.calls.items() if line and line[-1].state == "begun")
     found: tuple[tuple[Standing, tuple[int, ...]], ...] = (
-        ("dead", world.ranks_in("dead", "stopped")),
-        ("raised", world.ranks_in("raised")),
-        ("finished", tuple(rank for rank in world.ranks_in("finished") if rank in begun)),
-        ("python", tuple(rank for rank in world.ranks_in("python", "unbegun") if world.waits or rank in begun)),
+        (Standing.DEAD, world.ranks_in(Standing.DEAD, Standing.STOPPED)),
+        (Standing.RAISED, world.ranks_in(Standing.RAISED)),
+        (Standing.FINISHED, tuple(rank for rank in world.ranks_in(Standing.FINISHED) if rank in begun)),
+        (
+            Standing.PYTHON,
+            tuple(rank for rank in at_work if world.waits or rank in begun),
+        ),
     )
     return next((Absence(standing, ranks) for standing, ranks in found if ranks), None)

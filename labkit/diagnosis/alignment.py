@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..calls import Aspect, Shift, is_tie
+from ..vocabulary import Standing
 from ..wire import Call, Evidence, RankView
-from .compare import Shift, is_tie
 from .moves import Altered, Slip
-from .standing import Place, Standing
+from .standing import Place
 
 STALL_S = 0.3  # a rank that is missing for less may still be on its way
 
@@ -38,9 +39,9 @@ class Track:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """The first number at which calls differ, in `aspect` "op", "size" or "root"; the side with most ranks comes first."""
+    """The first number at which calls differ, in `aspect`; the side with most ranks comes first."""
 
-    aspect: str
+    aspect: Aspect
     track: Track
     seq: int
     sides: tuple[tuple[int, ...], ...]
@@ -144,4 +145,6 @@ class Alignment:
     @property
     def over(self) -> bool:
         """Everybody who was asked has run the cell to its end, and nobody waits."""
-        return not self.waits and not self.ranks_in("dead", "stopped", "raised", "python", "unbegun")
+        return not self.waits and not self.ranks_in(
+            Standing.DEAD, Standing.STOPPED, Standing.RAISED, Standing.PYTHON, Standing.UNBEGUN
+        )

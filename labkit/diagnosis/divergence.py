@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from ..calls import Aspect, Key, by_majority, parties, shift, site_key
+from ..vocabulary import CallState, Standing
 from ..wire import Call, Evidence
 from .alignment import Alignment, Disagreement, SequenceError, Track
-from .compare import Key, by_majority, parties, shift, site_key
 from .standing import current_calls
 
 
@@ -47,7 +48,7 @@ def contradiction(evidence: Evidence) -> Contradiction | None:
                     columns.setdefault((call.group, call.seq, call.group_ranks), {})[view.rank] = call
     found: list[tuple[float, Contradiction]] = []
     for (group, seq, members), column in columns.items():
-        if parties(column)[0] in ("op", "size"):
+        if parties(column)[0] in (Aspect.OP, Aspect.SIZE):
             missing = tuple(rank for rank in members or range(evidence.world_size) if rank not in column)
             first_s = min(call.issued_s for call in column.values())
             found.append((first_s, Contradiction(group, seq, tuple(sorted(column)), missing)))
@@ -70,7 +71,7 @@ def first_difference(world: Alignment) -> tuple[Disagreement | None, SequenceErr
 
 def _settled(world: Alignment) -> bool:
     """No rank that matters is still on the way."""
-    left_behind = any(world.standing(rank) == "finished" for wait in world.waits.values() for rank in wait.absent)
+    left_behind = any(world.standing(rank) == Standing.FINISHED for wait in world.waits.values() for rank in wait.absent)
     return world.over or left_behind or world.stalled(tuple(world.waits))
 
 
@@ -79,6 +80,9 @@ def _first_disagreement(world: Alignment) -> Disagreement | None:
     for track in world.tracks.values():
         for seq, column in track.columns.items():
             aspect, sides = parties(column)
+            refused = any(call.state == CallState.REFUSED for call in column.values())
+            if aspect is Aspect.SHAPE and not refused and not world.over:
+                continue  # the messages fit, so no rank waits because of it
             if aspect:
                 first_s = min(call.issued_s for call in column.values())
                 found.append((first_s, Disagreement(aspect, track, seq, tuple(sides))))
@@ -87,7 +91,12 @@ def _first_disagreement(world: Alignment) -> Disagreement | None:
 
 
 def _first_sequence_error(world: Alignment) -> SequenceError | None:
-    gone = {r for wait in world.waits.values() for r in wait.absent if world.standing(r) in ("dead", "stopped", "raised")}
+    gone = {
+        r
+        for wait in world.waits.values()
+        for r in wait.absent
+        if world.standing(r) in (Standing.DEAD, Standing.STOPPED, Standing.RAISED)
+    }
     if gone:
         return None
     found = [one for track in world.tracks.values() if (one := _sequence_error(world, track)) is not None]
@@ -117,7 +126,7 @@ def _slip_between(
     world: Alignment, track: Track, keys: dict[int, list[Key]], sides: list[tuple[int, ...]]
 ) -> SequenceError | None:
     heads = [max(side, key=lambda r: (len(keys[r]), -r)) for side in sides]
-    over = {rank: all(world.standing(r) == "finished" for r in side) for rank, side in zip(heads, sides, strict=True)}
+    over = {rank: all(world.standing(r) == Standing.FINISHED for r in side) for rank, side in zip(heads, sides, strict=True)}
     first = min(track.columns, default=0)
     for i, other in enumerate(heads):
         for j in range(i + 1, len(heads)):

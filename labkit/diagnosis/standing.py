@@ -6,24 +6,13 @@ was waiting, and an exception that another rank's fault caused (an echo) makes n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 from ..backends import find
 from ..errors import join_ranks
+from ..vocabulary import PENDING, Standing, is_consequence
 from ..wire import Call, CodeError, Evidence, RankView
-
-Standing = Literal["dead", "stopped", "waiting", "raised", "unasked", "finished", "python", "unbegun"]
-
-# what a rank's code raises when the fault is another rank's: from gloo, the store, the contract, an interrupt
-ECHOES = re.compile(
-    r"Connection (closed|reset)|Timed out waiting|Application timeout|pair closure|Operation timed out|Broken pipe"
-    r"|Socket closed|wait timeout|Failed to recv|Read error|Write error|ContractError|KeyboardInterrupt"
-    r"|was held back and never issued|ommunicator was aborted|NCCL error|unhandled system error|process group has been"
-)
-_PENDING = ("issued", "failed", "refused")
 
 
 def is_echo(error: CodeError) -> bool:
@@ -32,7 +21,7 @@ def is_echo(error: CodeError) -> bool:
     >>> is_echo(CodeError("RuntimeError", "Connection closed by peer")), is_echo(CodeError("ValueError", "bad batch"))
     (True, False)
     """
-    return bool(ECHOES.search(f"{error.type}: {error.message}\n{error.traceback}"))
+    return is_consequence(f"{error.type}: {error.message}\n{error.traceback}")
 
 
 def current_calls(view: RankView, generation: int) -> tuple[Call, ...]:
@@ -62,15 +51,15 @@ class Place:
 def place(view: RankView, calls: tuple[Call, ...], evidence: Evidence, focus: int) -> Place:
     """Where a rank stands; `focus` is the cell in question."""
     if view.process in ("dead", "stopped"):
-        return Place("dead" if view.process == "dead" else "stopped")
+        return Place(Standing.DEAD if view.process == Standing.DEAD else Standing.STOPPED)
     if view.activity != "idle":
         call = live_wait(view, calls, evidence)
-        return Place("waiting", call, True) if call else Place(_running(view, evidence, focus))
+        return Place(Standing.WAITING, call, True) if call else Place(_running(view, evidence, focus))
     newest = view.cell == evidence.cell
     if newest and view.error is not None and not is_echo(view.error):
-        return Place("raised")
+        return Place(Standing.RAISED)
     call = _cut_wait(view, calls, evidence) if newest else None
-    return Place("waiting", call) if call else Place(_resting(view, calls, evidence, focus))
+    return Place(Standing.WAITING, call) if call else Place(_resting(view, calls, evidence, focus))
 
 
 def live_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Call | None:
@@ -92,12 +81,12 @@ def live_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Ca
 def _cut_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Call | None:
     """The call an idle rank was in when its wait was ended."""
     calls = tuple(call for call in calls if call.cell == evidence.cell)
-    if not calls or calls[-1].state not in _PENDING:
+    if not calls or calls[-1].state not in PENDING:
         return None
     if calls[-1].state == "issued" and calls[-1].async_op and view.error is None:
         return None  # an asynchronous call nobody has waited for is in nobody's way
     if find(evidence.backend).returns_at_once:
-        return next(call for call in calls if call.state in _PENDING)
+        return next(call for call in calls if call.state in PENDING)
     return calls[-1]
 
 
@@ -107,20 +96,20 @@ def _asked(view: RankView, evidence: Evidence) -> bool:
 
 def _running(view: RankView, evidence: Evidence, focus: int) -> Standing:
     if focus == evidence.cell and not _asked(view, evidence):
-        return "unasked"
-    return "finished" if view.cell > focus else "python"
+        return Standing.UNASKED
+    return Standing.FINISHED if view.cell > focus else Standing.PYTHON
 
 
 def _resting(view: RankView, calls: tuple[Call, ...], evidence: Evidence, focus: int) -> Standing:
     took_part = any(call.cell == focus for call in calls)
     if focus == evidence.cell:
         if not _asked(view, evidence):
-            return "unasked"
+            return Standing.UNASKED
         if view.error is not None and view.cell == focus:
-            return "python"  # interrupted, or told off, outside of any call
-        return "finished" if took_part or view.cell >= focus else "unbegun"
+            return Standing.PYTHON  # interrupted, or told off, outside of any call
+        return Standing.FINISHED if took_part or view.cell >= focus else Standing.UNBEGUN
     # who was asked to run an older cell is no longer known; its calls are
-    return "finished" if took_part or view.cell == focus else "unasked"
+    return Standing.FINISHED if took_part or view.cell == focus else Standing.UNASKED
 
 
 def whereabouts(evidence: Evidence, ranks: Iterable[int]) -> str:

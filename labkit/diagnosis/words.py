@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from ..calls import by_majority
 from ..errors import join_ranks
 from ..units import format_seconds
+from ..vocabulary import Standing
 from ..wire import Call, CallSite, Evidence, Side
 from .alignment import Alignment, Disagreement, Track
-from .compare import by_majority
 from .source import comes_later
 
 SAME_ORDER = "Let every rank call the collectives in the same order"
@@ -185,14 +186,14 @@ def after_fixing(world: Alignment) -> str:
     waits = world.waits.values()
     if any(wait.call.state == "refused" for wait in waits) and not any(wait.live for wait in waits):
         return "No call was issued, so the world is healthy: fix the cell and run it again."
-    if waits or world.ranks_in("dead", "stopped"):
+    if waits or world.ranks_in(Standing.DEAD, Standing.STOPPED):
         return "world.recover() brings the ranks back."
     return f"Then run the {'schedule' if world.algorithm else 'cell'} again: its results are wrong."
 
 
 def ending(world: Alignment, column: Mapping[int, Call]) -> str:
     """What the learner sees of a mismatch at these calls."""
-    if any(world.standing(rank) == "dead" for rank in column):
+    if any(world.standing(rank) == Standing.DEAD for rank in column):
         return "abort"
     if any(call.state == "refused" for call in column.values()):
         return "error"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import judge
 from ..errors import DeadlineExceeded, RankDead, RankStuck, UsageError, join_ranks
+from ..vocabulary import breaks_groups
 from ..wire import CellResult, Diagnosis, Evidence, Injection, Outcome, RecoveryReport, WorldStatus
 from . import cells
 from .cards import make_card
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 
 RUN_S = 60.0  # patience with a watched request, unless the caller says otherwise
 _CALLERS = ("UsageError", "UnknownName")
-_BROKEN_WORDS = (
-    "Connection closed", "Connection reset", "caused pair closure", "Timed out waiting", "Broken pipe",
-    "NCCL", "Connection refused", "Read error", "Write error",
-)  # fmt: skip
 
 
 class Ranks:
@@ -259,9 +256,8 @@ class Ranks:
                 self.names[rank] = pending.future.result().names
         in_a_call = evidence is None or any(view.waiting_in is not None for view in evidence.ranks)
         for outcome in result.outcomes:
-            text = str(outcome.error or "")
             cut = outcome.status in ("late", "stuck") and in_a_call
-            if cut or outcome.status == "dead" or any(word in text for word in _BROKEN_WORDS):
+            if cut or outcome.status == "dead" or breaks_groups(str(outcome.error or "")):
                 self.broken = self.broken or f"since cell {result.cell}"
         for active in self.active:
             active.observe(result)

@@ -10,22 +10,16 @@ The wait polls with a short sleep instead of blocking in the store, so that an i
 
 from __future__ import annotations
 
-import json
 import linecache
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..calls import Aspect, other_lines, parties
 from ..diagnosis.source import block
 from ..errors import ContractError, join_ranks
-from ..wire import Call, CallSite
+from ..wire import Call, dumps, loads
 from .context import RankContext
-
-_LOOKED_AT = ("op", "shape", "dtype", "root", "reduce_op", "site")
-_WORDS = {"op": "operation", "reduce_op": "reduce op", "site": "line"}
-# members of these give tensors of different size by their nature, or only the root's counts
-_SAME_LINE = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
-_SHAPE_FREE = frozenset({"all_to_all", "all_to_all_single", "scatter", "gather", "barrier"})
 
 
 class Contract:
@@ -48,11 +42,11 @@ class Contract:
         stem = f"contract/{call.group}/{context.turn}/{number}"
         keys = [f"{stem}/{rank}" for rank in call.group_ranks]
         mine = f"{stem}/{context.rank}"
-        self._store.set(mine, json.dumps(fingerprint(call)))
+        self._store.set(mine, fingerprint(call))
         self._wait(keys, call)
-        prints = {rank: json.loads(text) for rank, text in zip(call.group_ranks, self._store.multi_get(keys), strict=True)}
+        column = {rank: loads(text) for rank, text in zip(call.group_ranks, self._store.multi_get(keys), strict=True)}
         self._tidy(call.group, mine)
-        text = difference(prints, _source)
+        text = difference(column, _source)
         if text:
             raise ContractError(
                 f"the ranks do not agree on {call}: {text}",
@@ -77,16 +71,10 @@ class Contract:
             self._store.delete_key(kept.pop(0))
 
 
-def fingerprint(call: Call) -> dict[str, Any]:
-    """What must be equal on all members, as plain values."""
-    return {
-        "op": call.op,
-        "shape": [] if call.op in _SHAPE_FREE else list(call.shape),
-        "dtype": call.dtype,
-        "root": call.root,
-        "reduce_op": call.reduce_op,
-        "site": [call.site.file, call.site.line] if call.site else [],
-    }
+def fingerprint(call: Call) -> str:
+    """What the members compare, as JSON: the call without its numbers and times."""
+    return dumps(Call(0, call.seq, call.op, shape=call.shape, dtype=call.dtype, num_bytes=call.num_bytes,
+                      reduce_op=call.reduce_op, root=call.root, site=call.site))  # fmt: skip
 
 
 def _source(file: str) -> str:
@@ -94,45 +82,31 @@ def _source(file: str) -> str:
     return "".join(linecache.getlines(file))
 
 
-def difference(prints: dict[int, dict[str, Any]], source: Callable[[str], str] = lambda file: "") -> str:
-    """What differs between members' fingerprints, in words; "" if nothing that matters does.
-
-    The line counts for collectives that every member calls alike, where the source shows that every rank
-    must pass both lines in the same order: the same op written twice is how two reductions get swapped
-    without an error. A line under an `if` of its own, or an unrolled loop, tells nothing.
-    """
-    for field in _LOOKED_AT:
-        if field == "site" and not _lines_must_agree(list(prints.values()), source):
-            continue
-        values = {rank: tuple(p[field]) if isinstance(p[field], list) else p[field] for rank, p in prints.items()}
-        if len(set(values.values())) > 1:
-            return _describe(field, values, prints)
-    return ""
+def difference(column: dict[int, Call], source: Callable[[str], str] = lambda file: "") -> str:
+    """What differs between the members' calls, in words; "" if nothing that matters does."""
+    aspect, sides = parties(column)
+    if not sides:
+        sides = other_lines(column, lambda calls: _must_pass_all(calls, source))
+    return "; ".join(_said(side, column[side[0]], aspect) for side in sides)
 
 
-def _lines_must_agree(prints: list[dict[str, Any]], source: Callable[[str], str]) -> bool:
-    if not all(p["op"].startswith(_SAME_LINE) and p["site"] for p in prints):
+def _must_pass_all(calls: Sequence[Call], source: Callable[[str], str]) -> bool:
+    """Whether the source shows that every rank passes the lines of all these calls, in one order."""
+    sites = [call.site for call in calls if call.site is not None]
+    if len({site.file for site in sites}) != 1:
         return False
-    files = {p["site"][0] for p in prints}
-    if len(files) != 1:
-        return False
-    text = source(files.pop())
-    around = {block(text, p["site"][1]) for p in prints}
+    text = source(sites[0].file)
+    around = {block(text, site.line) for site in sites}
     if len(around) != 1 or None in around:
         return False
     return not any(arm.startswith("FunctionDef") for _, arm in around.pop() or ())
 
 
-def _describe(field: str, values: dict[int, Any], prints: dict[int, dict[str, Any]]) -> str:
-    sides: dict[Any, list[int]] = {}
-    for rank, value in values.items():
-        sides.setdefault(value, []).append(rank)
-    parts = []
-    for value, ranks in sorted(sides.items(), key=lambda side: (-len(side[1]), side[1])):
-        site = prints[ranks[0]]["site"]
-        place = f" ({CallSite(site[0], site[1])})" if site else ""
-        shown = list(value) if isinstance(value, tuple) else value
-        op = prints[ranks[0]]["op"]
-        what = op if field in ("op", "site") else f"{op} with {_WORDS.get(field, field)} {shown}"
-        parts.append(f"{join_ranks(ranks)}: {what}{place}")
-    return "; ".join(parts)
+def _said(ranks: tuple[int, ...], call: Call, aspect: Aspect) -> str:
+    sized = f"{list(call.shape)} {call.dtype}".strip()
+    what = {
+        Aspect.SIZE: f" with shape {sized}",
+        Aspect.SHAPE: f" with shape {sized}",
+        Aspect.ROOT: f" with root {call.root}" + (f" and reduce op {call.reduce_op}" if call.reduce_op else ""),
+    }.get(aspect, "")
+    return f"{join_ranks(ranks)}: {call.op}{what}{f' ({call.site})' if call.site else ''}"

@@ -58,7 +58,7 @@ def _worlds() -> dict[str, Evidence]:
         "only two ranks were sent the cell": world("ar1%tp", targets=(0, 1), groups={"tp": (0, 1)}).run().evidence(),
         "two are late": world("ar1 ar2").run().late(2, 1.0).late(3, 1.0).evidence(),
         "an interrupted world": _interrupted(),
-        "shapes of one size": _reshaped(),
+        "a flat tensor beside a matrix of its size": _reshaped(),
         "no call sites": _no_sites(),
     }
 
@@ -73,9 +73,7 @@ def _uneven() -> Evidence:
 
 def _reshaped() -> Evidence:
     evidence = world("ar1").run().evidence()
-    views = tuple(
-        replace(v, calls=tuple(replace(c, shape=(2, 4) if v.rank else (4, 2)) for c in v.calls)) for v in evidence.ranks
-    )
+    views = tuple(replace(v, calls=tuple(replace(c, shape=(2, 4) if v.rank else (8,)) for c in v.calls)) for v in evidence.ranks)
     return replace(evidence, ranks=views)
 
 

@@ -6,6 +6,7 @@ import signal
 
 from ...backends import find
 from ...errors import join_ranks
+from ...vocabulary import Standing
 from ...wire import RankView, Side, Verdict
 from .. import words
 from ..alignment import Alignment
@@ -30,7 +31,7 @@ class RankDied(Rule):
     independent = True
 
     def claim(self, world: Alignment) -> Verdict | None:
-        dead = tuple(rank for rank in world.ranks_in("dead") if not _killed_by_mismatch(world, rank))
+        dead = tuple(rank for rank in world.ranks_in(Standing.DEAD) if not _killed_by_mismatch(world, rank))
         if not dead:
             return None
         ways = {rank: way_of_death(world.views[rank]) for rank in dead}

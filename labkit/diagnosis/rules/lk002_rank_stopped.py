@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
+from ...vocabulary import Standing
 from ...wire import Verdict
 from .. import words
 from ..alignment import Alignment
@@ -26,7 +27,7 @@ class RankStopped(Rule):
     may_resolve = True
 
     def claim(self, world: Alignment) -> Verdict | None:
-        stopped = world.ranks_in("stopped")
+        stopped = world.ranks_in(Standing.STOPPED)
         if not stopped:
             return None
         text = f"{words.verb(stopped, 'is', 'are')} stopped (SIGSTOP)"

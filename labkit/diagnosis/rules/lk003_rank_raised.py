@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...vocabulary import Standing
 from ...wire import CodeError, Verdict
 from .. import words
 from ..alignment import Alignment
@@ -24,7 +25,7 @@ class RankRaised(Rule):
     title = "A rank raised an exception while others wait for it"
 
     def claim(self, world: Alignment) -> Verdict | None:
-        ranks = world.absent("raised")
+        ranks = world.absent(Standing.RAISED)
         if not ranks:
             return None
         errors = {rank: world.views[rank].error or CodeError("Exception", "") for rank in ranks}

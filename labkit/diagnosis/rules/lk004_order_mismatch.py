@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ...calls import by_majority, is_tie
 from ...errors import join_ranks
+from ...vocabulary import Standing
 from ...wire import Verdict
 from .. import words
 from ..alignment import Alignment
-from ..compare import by_majority, is_tie
 from ..rule import Rule, rule
 
 
@@ -27,7 +28,7 @@ class OrderMismatch(Rule):
     priority = 30
 
     def claim(self, world: Alignment) -> Verdict | None:
-        if world.absent("waiting"):
+        if world.absent(Standing.WAITING):
             return self._across_groups(world)
         found = world.disagreement
         if found is None or found.aspect != "op":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...calls import Aspect
 from ...errors import join_ranks
+from ...vocabulary import Standing
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, Disagreement
@@ -31,7 +33,7 @@ class SizeMismatch(Rule):
         if world.altered is not None and world.altered.kind == "size":
             return self._message(world, world.altered)
         found = world.disagreement
-        if found is None or found.aspect != "size":
+        if found is None or found.aspect not in (Aspect.SIZE, Aspect.SHAPE):
             return None
         culprits, hedge = words.blame(world, found)
         return self.say(
@@ -49,7 +51,7 @@ class SizeMismatch(Rule):
         call, planned, sent = found.call, found.planned, found.call.op == "send"
         did, peer_did = ("sent", "expected") if sent else ("expected", "sent")
         says = planned.dtype if call.dtype != planned.dtype else str(planned.shape[0])
-        dead = world.ranks_in("dead")
+        dead = world.ranks_in(Standing.DEAD)
         effect = f"; {join_ranks(dead)} died of it" if dead else ": no rank gets an error, and the sums are wrong"
         wait = words.wait_in_schedule(world, (found.rank,), before="; ")
         return self.say(
@@ -84,6 +86,6 @@ def _described(call: Call) -> str:
 
 
 def _deaths(world: Alignment, found: Disagreement) -> tuple[str, ...]:
-    dead = [rank for rank in found.column if world.standing(rank) == "dead"]
+    dead = [rank for rank in found.column if world.standing(rank) == Standing.DEAD]
     facts = [f"rank {rank} died of it ({way_of_death(world.views[rank])})" for rank in dead]
     return (*facts, "gloo ends the process with the smaller buffer") if dead else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...vocabulary import Standing
 from ...wire import Verdict
 from .. import words
 from ..alignment import Alignment
@@ -25,7 +26,7 @@ class LeftEarly(Rule):
     title = "A rank finished before the others"
 
     def claim(self, world: Alignment) -> Verdict | None:
-        gone = world.absent("finished")
+        gone = world.absent(Standing.FINISHED)
         if gone and world.algorithm:
             return self._left_schedule(world, gone)
         found = words.main_wait(world, (rank for rank in world.waiting_for(gone) if not world.waits[rank].call.p2p))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ...calls import SAME_LINE, by_majority, is_tie, site_key
 from ...errors import join_ranks
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, SequenceError
-from ..compare import SAME_LINE, by_majority, is_tie, site_key
 from ..rule import Rule, rule
 
 

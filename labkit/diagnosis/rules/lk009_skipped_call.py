@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
+from ...vocabulary import Standing
 from ...wire import Verdict
 from .. import words
 from ..alignment import Alignment, SequenceError
@@ -31,8 +32,8 @@ class SkippedCall(Rule):
     def claim(self, world: Alignment) -> Verdict | None:
         if world.slip is not None:
             return self._move(world, world.slip)
-        if world.absent("finished") and not world.algorithm:
-            return self._alone(world, world.absent("finished"))
+        if world.absent(Standing.FINISHED) and not world.algorithm:
+            return self._alone(world, world.absent(Standing.FINISHED))
         found = world.sequence_error
         if found is None or found.slip.kind == "swap":
             return None
@@ -78,7 +79,7 @@ class SkippedCall(Rule):
 
     def _move(self, world: Alignment, found: Slip) -> Verdict:
         """In a schedule: messages between two ranks are matched by their order too."""
-        where, dead = words.step_of(found.call), world.ranks_in("dead")
+        where, dead = words.step_of(found.call), world.ranks_in(Standing.DEAD)
         did = f"skipped its part of {where}" if found.kind == "skip" else f"made its part of {where} twice"
         effects = [words.wait_in_schedule(world, (found.rank,)), words.wait_text(world, (found.rank,))]
         effects += [f"{join_ranks(dead)} died of it: it was sent more than it had room for"] if dead else []

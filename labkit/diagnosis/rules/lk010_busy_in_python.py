@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...units import format_seconds
+from ...vocabulary import Standing
 from ...wire import CallSite, RankView, Side, Verdict
 from .. import words
 from ..alignment import STALL_S, Alignment
@@ -49,7 +50,7 @@ class BusyInPython(Rule):
 
 def _busy_ranks(world: Alignment) -> tuple[int, ...]:
     """Those that are missing and have made no call for a while, if others have waited long enough for them."""
-    ranks = world.absent("python")
+    ranks = world.absent(Standing.PYTHON)
     blocked = tuple(r for r, wait in world.waits.items() if wait.call.algorithm or set(wait.absent) & set(ranks))
     if blocked and not world.stalled(blocked):
         return ()
@@ -80,7 +81,7 @@ def _site(view: RankView) -> CallSite | None:
 
 def _busy(world: Alignment, rank: int) -> str:
     view, calls = world.views[rank], world.calls[rank]
-    if world.standing(rank) == "unbegun":
+    if world.standing(rank) == Standing.UNBEGUN:
         return f"rank {rank} has not begun cell {world.focus}"
     if view.activity == "idle" and calls and calls[-1].state == "failed":
         return f"rank {rank} came to {words.placed(calls[-1])} only after the others had stopped waiting"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
+from ...vocabulary import Standing
 from ...wire import Verdict
 from .. import words
 from ..alignment import Alignment
@@ -24,7 +25,7 @@ class NotEveryoneWasSent(Rule):
     title = "Not every rank was sent this cell"
 
     def claim(self, world: Alignment) -> Verdict | None:
-        ranks, waits = world.absent("unasked"), words.main_wait(world, world.waits)
+        ranks, waits = world.absent(Standing.UNASKED), words.main_wait(world, world.waits)
         if not ranks or waits is None:
             return None
         targets = world.evidence.targets if world.focus == world.evidence.cell else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
+from ...vocabulary import Standing
 from ...wire import Side, Verdict
 from .. import words
 from ..alignment import Alignment
@@ -44,9 +45,9 @@ class PeerToPeerStuck(Rule):
 
 def _stuck(world: Alignment) -> tuple[int, ...]:
     """The ranks in a send or recv without a matching call on the peer, if no other rank is missing."""
-    gone = world.absent("finished") if not world.algorithm else ()
+    gone = world.absent(Standing.FINISHED) if not world.algorithm else ()
     waiting = world.waiting_for(gone)
-    if not gone and world.absent("waiting"):
+    if not gone and world.absent(Standing.WAITING):
         waiting = tuple(rank for rank, wait in world.waits.items() if wait.absent)
     stuck = tuple(rank for rank in waiting if world.waits[rank].call.p2p)
     beside_collective = gone and len(stuck) < len(waiting)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...diagnosis.compare import SAME_LINE, parties
+from ...calls import SAME_LINE, parties
 from ...errors import ContractError
 from ...faults import Interceptor
 from ...launching import OWN_NAMES
@@ -242,7 +242,7 @@ def find_site() -> CallSite | None:
 
 def check_agreed(call: Call, column: dict[int, Call], refusal: str) -> None:
     """Raise ContractError if the driver has refused the call, or if the members' calls differ."""
-    aspect, _ = parties({rank: replace(one, state="refused") for rank, one in column.items()})
+    aspect: str = parties(column)[0]
     same_line = all(one.op.startswith(SAME_LINE) for one in column.values())
     if not aspect and same_line and len({str(one.site) for one in column.values()}) > 1:
         aspect = "line"

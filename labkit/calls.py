@@ -1,17 +1,20 @@
-"""How calls and lines of calls are compared: the one vocabulary of every rule that speaks of a mismatch.
+"""What a call is for those who compare calls, and the one comparison that all of them use.
 
-Serves two needs. Raw and safe mode must come to the same verdict, so both use these functions. And a
-branch on the rank is legitimate: other lines of code alone never make a rank suspect; only a line of
-calls that is the others' with something left out, put in, or swapped does.
+The contract in the rank (safe mode), the judge and the world must come to the same answer, so they share these functions.
+Two calls of one number in one process group agree if operation, number of elements, dtype, root and reduce op are equal, and
+if no two tensors of several dimensions are arranged otherwise. A branch on the rank is legitimate: other lines of code alone
+never make a rank suspect. Only a sequence of calls does that is the others' with something left out, put in or swapped, or a
+line that every rank must pass by the source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import prod
 
-from ..wire import Call
+from .wire import Call
 
 UNSIZED = ("all_to_all", "object", "barrier")  # ops whose sizes may differ between ranks
 # ops that every rank calls from the same line; where a root has a branch of its own the line says nothing
@@ -20,6 +23,17 @@ MOST_SKIPPED = 8  # one iteration's worth of calls; more is another program, not
 RING_DIMS = 6  # the beacon keeps this many dimensions of a shape
 
 Key = tuple[str, int, str]
+Sides = list[tuple[int, ...]]
+
+
+class Aspect(StrEnum):
+    """In what two calls of one number differ, the gravest first."""
+
+    OP = "op"
+    SIZE = "size"  # number of elements, or dtype: the messages do not fit
+    ROOT = "root"  # or the reduce op
+    SHAPE = "shape"  # as many elements, arranged otherwise: the messages fit, and the numbers land in other places
+    NONE = ""
 
 
 def num_elements(call: Call) -> int:
@@ -31,45 +45,65 @@ def num_elements(call: Call) -> int:
     return call.num_bytes if len(call.shape) >= RING_DIMS and call.num_bytes else prod(call.shape)
 
 
-def _op(call: Call) -> Hashable:
-    return call.op
-
-
-def _size(call: Call) -> Hashable:
-    return (num_elements(call), call.dtype) if _sized(call) else None
-
-
-def _shape(call: Call) -> Hashable:
-    return (call.shape, call.dtype) if _sized(call) else None
-
-
-def _root(call: Call) -> Hashable:
-    return (call.root, call.reduce_op)
-
-
 def _sized(call: Call) -> bool:
     return not any(word in call.op for word in UNSIZED)
 
 
-def parties(column: Mapping[int, Call]) -> tuple[str, list[tuple[int, ...]]]:
-    """How the ranks at one number disagree: the aspect ("op", "size", "root" or "") and who sides with whom, most first.
+_KEYS: tuple[tuple[Aspect, Callable[[Call], Hashable]], ...] = (
+    (Aspect.OP, lambda call: call.op),
+    (Aspect.SIZE, lambda call: (num_elements(call) if _sized(call) else None, call.dtype)),
+    (Aspect.ROOT, lambda call: (call.root, call.reduce_op)),
+)
+
+
+def parties(column: Mapping[int, Call]) -> tuple[Aspect, Sides]:
+    """How the ranks at one number disagree: the gravest aspect, and who sides with whom, the largest side first.
 
     >>> a, b = Call(1, 1, "all_reduce", shape=(8,)), Call(1, 1, "all_reduce", shape=(4,))
     >>> parties({0: a, 1: a, 2: b})
-    ('size', [(0, 1), (2,)])
+    (<Aspect.SIZE: 'size'>, [(0, 1), (2,)])
     """
-    refused = any(call.state == "refused" for call in column.values())
-    size = _shape if refused else _size  # (2, 3) against (3, 2) is harmless on the wire, but the contract minds
-    for aspect, key in (("op", _op), ("size", size), ("root", _root)):
-        sides: dict[Hashable, list[int]] = {}
-        for rank, call in column.items():
-            sides.setdefault(key(call), []).append(rank)
+    for aspect, key in _KEYS:
+        sides = sides_by(column, key)
         if len(sides) > 1:
-            return aspect, by_majority(sides.values())
-    return "", []
+            return aspect, sides
+    sides = sides_by(column, _arrangement)
+    return (Aspect.SHAPE, sides) if len(sides) > 1 and all(_arrangement(call) for call in column.values()) else (Aspect.NONE, [])
 
 
-def by_majority(sides: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
+def _arrangement(call: Call) -> Hashable:
+    """The shape without dimensions of 1; () for what is flat, since a flat tensor has the order of any shape.
+
+    >>> _arrangement(Call(1, 1, "all_reduce", shape=(1, 2, 3))), _arrangement(Call(1, 1, "all_reduce", shape=(6,)))
+    ((2, 3), ())
+    """
+    shape = tuple(size for size in call.shape[:RING_DIMS] if size != 1)
+    return shape if len(shape) > 1 and _sized(call) else ()
+
+
+def other_lines(column: Mapping[int, Call], same_block: Callable[[Sequence[Call]], bool]) -> Sides:
+    """Who calls from which line, if these calls must come from one line and do not; empty if all is well.
+
+    The same op written twice is how two reductions get swapped without an error. `same_block` tells by the source whether
+    every rank must pass all of these lines in the same order; a line under an `if` of its own, or an unrolled loop, tells
+    nothing.
+    """
+    calls = list(column.values())
+    if not all(call.op.startswith(SAME_LINE) and call.site is not None for call in calls):
+        return []
+    sides = sides_by(column, site_key)
+    return sides if len(sides) > 1 and same_block(calls) else []
+
+
+def sides_by(column: Mapping[int, Call], key: Callable[[Call], Hashable]) -> Sides:
+    """The ranks that share a key, the largest side first."""
+    sides: dict[Hashable, list[int]] = {}
+    for rank, call in column.items():
+        sides.setdefault(key(call), []).append(rank)
+    return by_majority(sides.values())
+
+
+def by_majority(sides: Iterable[Iterable[int]]) -> Sides:
     """The sides, the one with most ranks first; among equals the one with the lowest rank.
 
     >>> by_majority([[3], [0, 1, 2]])
