@@ -106,8 +106,8 @@ def _first_sequence_error(world: Alignment) -> SequenceError | None:
 def _sequence_error(world: Alignment, track: Track) -> SequenceError | None:
     lines = {rank: track.line(rank) for rank in track.members if rank in world.calls}
     first = min(track.columns, default=0)
-    if any(line and line[0].seq != first for line in lines.values()):
-        return None  # the lines do not begin together, so they can't be laid side by side
+    if any([call.seq for call in line] != list(range(first, first + len(line))) for line in lines.values()):
+        return None  # a line begins later or has a gap (a damaged beacon): they can't be laid side by side
     keys = {rank: [site_key(call) for call in line] for rank, line in lines.items()}
     if any(key is None for line in keys.values() for key in line):
         return None

@@ -7,16 +7,20 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from labkit.diagnosis import judge
 from labkit.driver import feed as feed_module
 from labkit.driver.feed import Feed, Seat, parse_dump
 from labkit.errors import RankError
-from labkit.ring import RingWriter
+from labkit.ring import FILE_BYTES, RingWriter
 from labkit.wire import Call, CallSite, CodeError, Evidence, Frame, to_plain
 
 # a process whose main thread is in "cell 3", line 2, while another thread runs; it dumps on SIGUSR1
@@ -172,3 +176,38 @@ def test_beats_are_cheap_and_zero_without_a_beacon(here) -> None:
     assert Feed(folder, seats, Control({})).beats() == (0.0, 11.0)
     gone = [dataclasses.replace(seat, rank=seat.rank + 7) for seat in seats]
     assert [view.calls for view in Feed(folder, gone, Control({})).look(Evidence(2), ask=False).ranks] == [(), ()]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    damages=st.lists(
+        st.tuples(
+            st.integers(0, 1),
+            st.integers(8, 70) | st.integers(128, 128 + 24 * 128) | st.integers(FILE_BYTES - 96 * 1024, FILE_BYTES - 95 * 1024),
+            st.binary(min_size=1, max_size=4),
+        ),
+        max_size=12,
+    )
+)
+def test_damaged_beacons_never_end_a_diagnosis(damages: list[tuple[int, int, bytes]]) -> None:
+    """Whatever two ranks' beacons hold, there is evidence and a judgement of it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, seats = Path(name), [Seat(rank, pid=os.getpid()) for rank in range(2)]
+        for seat in seats:
+            writer = RingWriter(folder / seat.beacon, seat.rank, seat.pid)
+            writer.state(cell=4, activity="cell", now_s=10.0, started_s=9.0, generation=2)
+            for index in range(1, 25):
+                group = "world" if index % 3 else "evens"
+                site = CallSite("cell 4", index % 5 + 1)
+                seq = index - index // 3 if group == "world" else index // 3
+                call = Call(index, seq, "all_reduce", group, (0, 1), (2, 3), "float32", site=site, cell=4, issued_s=10.0)
+                writer.finish(writer.issue(call), index, "issued" if index == 24 else "done", 10.5)
+            writer.close()
+        for rank, at, content in damages:
+            with (folder / seats[rank].beacon).open("r+b") as file:
+                file.seek(at)
+                file.write(content)
+        base = Evidence(2, cell=4, targets=(0, 1))
+        evidence = Feed(folder, seats, Control({})).look(base, ask=False, sources=lambda cell: "one\ntwo\nthree\n")
+        assert len(evidence.ranks) == 2
+        str(judge(evidence))
