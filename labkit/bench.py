@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from .errors import UsageError, count, shown
 
 if TYPE_CHECKING:
-    from .schedule.beside import Beside
+    from .schedule.external import ExternalResults
     from .schedule.sweeps import Point, Sweep
 
 EXAMPLES = """\
@@ -90,13 +90,13 @@ def _tell(found: Sweep) -> None:
             sys.stderr.write(f"labkit: {' '.join(said.split())}\n")
 
 
-def render(found: Sweep, beside: Beside | None, form: str) -> str:
+def render(found: Sweep, beside: ExternalResults | None, form: str) -> str:
     """A sweep as "table", "csv" or "json"."""
     from .plain import to_plain
-    from .schedule.tables import rows, rows_to_csv, table
+    from .schedule.sweeps import rows, table, to_csv
 
     if form == "csv":
-        return rows_to_csv(rows(found))
+        return to_csv(found)
     if form == "json":
         head = {"backend": found.backend, "ranks": found.world_size, "torch": _torch(), "warmups": found.warmups}
         head |= {"where": found.where}
@@ -110,7 +110,7 @@ def render(found: Sweep, beside: Beside | None, form: str) -> str:
     return "\n".join([*lines, table(found, beside)]) + "\n"
 
 
-def _note(beside: Beside) -> str:
+def _note(beside: ExternalResults) -> str:
     return f"; {beside.note}" if beside.note else ""
 
 
@@ -122,7 +122,7 @@ def _check(options: argparse.Namespace, text: str | None) -> None:
     """What can be seen to be wrong before a world is started, which takes seconds."""
     from .driver.checks import targets_of
     from .instruments.arguments import check_once, check_op, check_rounds, contestants
-    from .schedule.sweeps import parse_sizes
+    from .units import parse_sizes
 
     parse_sizes(options.sizes)
     contestants(options.collectives.split(","))
@@ -169,10 +169,10 @@ def _read(path: Path) -> str:
     return text.decode(errors="replace")
 
 
-def _beside(text: str, world_size: int) -> Beside:
-    from .schedule.beside import read_beside
+def _beside(text: str, world_size: int) -> ExternalResults:
+    from .schedule.external import read_results
 
-    return read_beside(text, world_size)
+    return read_results(text, world_size)
 
 
 def _progress(done: int, total: int, point: Point) -> None:

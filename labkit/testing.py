@@ -30,7 +30,8 @@ from .driver.rundir import run_root
 from .driver.world import DEADLINE_S, World
 from .instruments.labnote import DESK
 from .schedule.cost import Link
-from .schedule.recording import Source, load_record, save_record
+from .schedule.recording import load_record, save_record
+from .schedule.records import Source
 
 __all__ = [
     "Change", "Recorder", "Replay", "Source", "fake_world", "leak_check", "load_record", "record", "replay", "save_record",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
+import re
+from collections.abc import Sequence
 
-from .errors import UsageError
+from .errors import UsageError, shown
 
+MOST = 1 << 40  # elements, or bytes: more than any rank holds, and numpy still counts it
+_FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 _HUGE = 1e9  # of the largest unit: from here on nobody counts the digits
 
 
@@ -90,3 +96,37 @@ def is_number(value: object) -> bool:
     (True, False)
     """
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def parse_sizes(sizes: Sequence[int] | int | str) -> tuple[int, ...]:
+    """Sizes in bytes: a number or a list of them, or text: "1K,64K", or "1K:64M:4" from, to, and by which factor.
+
+    >>> parse_sizes("1K:64K:4"), parse_sizes("8,2M")
+    ((1024, 4096, 16384, 65536), (8, 2097152))
+    """
+    if not isinstance(sizes, str):
+        found: tuple[int, ...] = ()
+        with contextlib.suppress(TypeError):  # what is neither a number nor many is refused below
+            found = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+        if not found or not all(is_whole(size) and 0 < size <= MOST for size in found):
+            raise UsageError(f"{shown(sizes)} are no sizes", hint="give bytes, for example [1024, 65536], or '1K:64M:4'")
+        return found
+    if ":" not in sizes:
+        return tuple(_size(part) for part in sizes.split(","))
+    low, high, *rest = sizes.split(":")
+    factor = rest[0] if rest else "4"
+    if len(rest) > 1 or not re.fullmatch(r"[0-9]{1,6}", factor) or int(factor) < 2:
+        raise UsageError(f"{shown(sizes)} is no range of sizes", hint="give from, to and factor, for example 1K:64M:4")
+    least, most = _size(low), _size(high)
+    if least > most:
+        raise UsageError(f"{shown(sizes)} is an empty range", hint="the first size is the smaller one")
+    steps = itertools.takewhile(lambda size: size <= most, (least * int(factor) ** power for power in itertools.count()))
+    return tuple(steps)
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"([0-9]{1,15})([KMG]?)(i?B?)", text.strip(), flags=re.IGNORECASE | re.ASCII)
+    size = 0 if match is None else int(match[1]) * _FACTORS[match[2].upper()]
+    if not 0 < size <= MOST:
+        raise UsageError(f"{shown(text)} is no size", hint="give bytes, or 1K, 64M, 2G (of 1024)")
+    return size

@@ -15,10 +15,11 @@ from labkit import bench, cli
 from labkit.errors import UsageError
 from labkit.plain import dumps, loads
 from labkit.schedule import Link, predict
-from labkit.schedule.beside import read_beside
+from labkit.schedule.external import read_results
+from labkit.schedule.fit import crossing_of
 from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Timing
-from labkit.schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, crossing_of, parse_sizes
-from labkit.schedule.tables import CSV_COLUMNS, table, to_csv
+from labkit.schedule.sweeps import CSV_COLUMNS, LIBRARY_MODELS, Crossing, Point, Sweep, table, to_csv
+from labkit.units import parse_sizes
 
 HERE = Path(__file__).parent.parent
 
@@ -111,7 +112,7 @@ def test_csv_and_json_carry_every_point() -> None:
 
 
 def test_nccl_tests_output_is_read_and_laid_beside() -> None:
-    found = read_beside(NCCL, 4)
+    found = read_results(NCCL, 4)
     assert (found.tool, found.collective) == ("nccl-tests", "all_reduce")
     assert found.time_s(1024) == pytest.approx(33.05e-6)
     assert found.time_s(2048) is None
@@ -125,20 +126,20 @@ def test_nccl_tests_output_is_read_and_laid_beside() -> None:
 
 
 def test_columns_that_a_tool_leaves_out_do_not_shift_the_time() -> None:
-    assert read_beside(NCCL_BROADCAST, 4).time_s(1024) == pytest.approx(7.5e-6)
+    assert read_results(NCCL_BROADCAST, 4).time_s(1024) == pytest.approx(7.5e-6)
 
 
 def test_osu_counts_one_ranks_piece_so_it_is_taken_times_the_ranks() -> None:
-    found = read_beside(OSU, 4)
+    found = read_results(OSU, 4)
     assert (found.tool, found.collective, found.sizes) == ("OSU", "all_gather", (1024, 4096))
     assert found.time_s(4096) == pytest.approx(2.5e-6)
     assert "times 4" in found.note
-    whole = read_beside(OSU.replace("Allgather", "Allreduce"), 4)
+    whole = read_results(OSU.replace("Allgather", "Allreduce"), 4)
     assert (whole.collective, whole.sizes, whole.note) == ("all_reduce", (256, 1024), "")
 
 
 def test_our_own_csv_is_read_back() -> None:
-    found = read_beside(to_csv(Sweep("gloo", 4, points())), 4)
+    found = read_results(to_csv(Sweep("gloo", 4, points())), 4)
     assert (found.tool, found.collective, found.time_s(1024)) == ("labkit", "all_reduce", pytest.approx(60.768e-6))
 
 
@@ -147,7 +148,7 @@ def test_our_own_csv_is_read_back() -> None:
 )
 def test_a_file_that_is_no_result_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="no result"):
-        read_beside(text, 4)
+        read_results(text, 4)
 
 
 def test_records_say_what_they_are_and_travel() -> None:

@@ -14,7 +14,7 @@ import pytest
 import labkit.driver.start
 from labkit import cli
 from labkit.errors import UsageError
-from labkit.schedule.beside import read_beside
+from labkit.schedule.external import read_results
 from labkit.schedule.sweeps import Sweep
 from labkit.testing import fake_world
 
@@ -64,9 +64,9 @@ def test_a_damaged_file_is_one_line_before_a_world_starts(
 
 def test_times_are_in_the_column_that_the_head_names() -> None:
     text = f"{NCCL}1024  256  float  sum  -1  1.2e+05  0.1  0.2  0  3.4e+05  0.1  0.2  0\n"
-    assert read_beside(text, 4).times == (pytest.approx(0.12),)
+    assert read_results(text, 4).times == (pytest.approx(0.12),)
     plain = "#   size  count  type  time  algbw  busbw\n  1024  256  float  7.5  0.1  0.2\n"
-    assert read_beside(plain, 4).times == (pytest.approx(7.5e-6),)
+    assert read_results(plain, 4).times == (pytest.approx(7.5e-6),)
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path, started: list[int], capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,4 +142,4 @@ def test_output_for_programs_is_told_to_be_a_part(
 
 def test_a_table_without_a_line_of_numbers_is_no_result() -> None:
     with pytest.raises(UsageError, match="no result"):
-        read_beside(f"{OSU}2 processes were started\n", 4)
+        read_results(f"{OSU}2 processes were started\n", 4)

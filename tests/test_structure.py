@@ -26,8 +26,6 @@ ALLOWED = {
 }  # fmt: skip
 # Circles that are left; a set is taken out here once its files no longer import each other.
 KNOWN_CIRCLES = [
-    {f"labkit.schedule.{name}" for name in ("validation", "hosts", "nccl_log", "recording", "records", "sweeps", "tables")},
-    {"labkit.schedule.trace", "labkit.schedule.trace_text"},
     {"labkit.tensors", "labkit.tensors.differences", "labkit.tensors.text"},
     {"labkit.views.costs", "labkit.views.costs_figure"},
 ]

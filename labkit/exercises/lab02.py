@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import join_ranks
 from ..schedule import ALGORITHMS, Totals, count
-from ..schedule.layout import Layout
+from ..schedule.collective import Layout
 from ..schedule.records import Comparison, ScheduleRun
 from ..units import format_bytes, is_number
 from ..wire import TensorTable

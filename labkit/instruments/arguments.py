@@ -13,9 +13,9 @@ from ..errors import UsageError, count, shown
 from ..registry import unknown
 from ..schedule import ALGORITHMS, Algorithm, Schedule, check_programs, check_schedule, programs
 from ..schedule.ops import reduce_op
-from ..schedule.records import ITEM_BYTES, MOST
+from ..schedule.records import ITEM_BYTES
 from ..schedule.sweeps import LIBRARY_MODELS
-from ..units import is_whole
+from ..units import MOST, is_whole
 
 LIBRARY = "library"
 

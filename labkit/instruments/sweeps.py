@@ -12,9 +12,10 @@ from ..errors import LabkitError, UsageError
 from ..plain import dumps
 from ..schedule import ALGORITHMS, Algorithm, Sample, crossover, fit, predict, programs
 from ..schedule.bandwidth import FACTORS
+from ..schedule.fit import crossing_of
 from ..schedule.records import ITEM_BYTES, Comparison
-from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of, crossing_of, parse_sizes
-from ..units import format_bytes
+from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of
+from ..units import format_bytes, parse_sizes
 from .arguments import catalogue_name, check_once, check_op, check_rounds, contestants, levels
 from .armed import refuse_armed
 from .schedules import compare, measured_on, spans, where

@@ -2,10 +2,10 @@
 
 from .algorithm import ALGORITHMS, Algorithm, Path, Share, algorithms_for
 from .bandwidth import FACTORS, busbw_factor, busbw_gb_per_s, total_bytes
-from .collective import COLLECTIVES, Collective
+from .collective import COLLECTIVES, Collective, Layout
 from .cost import Link, Price, best_chunks, cheapest, crossover, predict, price
 from .fit import Fit, HeldOut, Sample, fit, hold_out
-from .layout import Layout
+from .hosts import Topology, host_traffic, price_on, traffic
 from .load import Load, Totals, count
 from .model import Schedule, Step, Transfer, compose, from_steps, make_step
 from .ops import OPS
@@ -13,7 +13,6 @@ from .program import Move, Program, programs
 from .rendezvous import check_programs, run_programs
 from .simulate import Problem, Run, check_schedule, simulate
 from .text import explain, from_text, to_text
-from .topology import Topology, host_traffic, price_on, traffic
 from .trace import Trace, trace
 
 __all__ = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -145,3 +146,26 @@ def _residuals(samples: Sequence[Sample], link: Link) -> tuple[Residual, ...]:
 
 def _rms(residuals: Sequence[Residual]) -> float:
     return float(np.sqrt(np.mean([each.relative**2 for each in residuals])))
+
+
+def crossing_of(pairs: Sequence[tuple[float, float]], *, rises: bool | None = None) -> float | None:
+    """The size at which a ratio goes through 1, between points of (size, ratio), on logarithmic scales.
+
+    `rises`: only upwards (True) or only downwards (False), which is not noise the other way round.
+
+    >>> round(crossing_of([(100, 0.5), (10_000, 2.0)]))
+    1000
+    >>> crossing_of([(100, 0.5), (10_000, 0.9)]) is crossing_of([(100, 0.5), (10_000, 2.0)], rises=False) is None
+    True
+    """
+    logs = [(math.log(size), math.log(ratio)) for size, ratio in sorted(pairs)]
+    best, least = None, math.inf
+    for index, ((x0, y0), (x1, y1)) in enumerate(itertools.pairwise(logs)):
+        if y0 * y1 > 0 or y0 == y1 or rises not in (None, y1 > y0):
+            continue
+        # noise crosses as well: the right place has the least on the wrong side of it
+        side = math.copysign(1, y1 - y0)
+        wrong = sum(max(0.0, side * y) for _, y in logs[: index + 1]) + sum(max(0.0, -side * y) for _, y in logs[index + 1 :])
+        if wrong < least:
+            best, least = math.exp(x0 + (x1 - x0) * y0 / (y0 - y1)), wrong
+    return best

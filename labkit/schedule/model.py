@@ -21,8 +21,7 @@ from ..errors import UsageError
 from ..plain import record
 from ..registry import unknown
 from .checks import check_int
-from .collective import Collective, Ranges, collective
-from .layout import Layout
+from .collective import Collective, Layout, Ranges, collective
 
 # What a sender sends: what it holds by now, its own original contribution, or what it was handed last.
 SENDS = ("held", "own", "handed")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import UsageError
 from .nccl_log import NcclChoice, NcclCost, NcclLink, NcclLog, NcclRing, NcclTree
-from .recording import Source
+from .records import Source
 
 ALGORITHMS = ("tree", "ring", "collnet-direct", "collnet-chain", "nvls", "nvls-tree", "pat")  # by number: include/nccl_common.h
 PROTOCOLS = ("LL", "LL128", "Simple")

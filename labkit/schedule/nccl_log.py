@@ -17,7 +17,7 @@ from ..errors import UsageError, join_ranks
 from ..plain import loads, record
 from ..registry import unknown
 from ..units import format_bytes, format_seconds
-from .recording import Source, told
+from .records import Source, with_source
 
 RECORDINGS = ("two-sockets", "two-hosts", "three-hosts")
 
@@ -188,7 +188,7 @@ class NcclLog:
         return f"{many} no sense and {'is' if self.num_odd == 1 else 'are'} left out"
 
     def __str__(self) -> str:
-        return told("\n".join(_lines(self)), self.source)
+        return with_source("\n".join(_lines(self)), self.source)
 
 
 def _without_channel(found: object) -> object:

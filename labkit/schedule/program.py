@@ -14,8 +14,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..plain import record
-from .collective import Ranges, collective
-from .layout import Layout
+from .collective import Layout, Ranges, collective
 from .model import Schedule, Step, Transfer
 
 Span = tuple[int, int]

@@ -16,38 +16,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import UsageError, WireError
-from ..plain import dumps, loads, record, tidy
+from ..plain import dumps, loads, tidy
+from .records import Source
+from .validation import validation_error
 
 T = TypeVar("T")
-
-
-@record
-class Source:
-    """Where a recorded result comes from: when, on what machine, with which backend and versions, and what it is about."""
-
-    recorded_at: str
-    machine: str = ""
-    backend: str = ""
-    world_size: int = 0
-    versions: dict[str, str] = dataclasses.field(default_factory=dict)
-    about: str = ""
-
-    def __str__(self) -> str:
-        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-        facts = "; ".join(part for part in (self.backend, self.machine, versions) if part)
-        return f"recorded on {self.recorded_at}, not run here{f' ({facts})' if facts else ''}" + (
-            f": {self.about}" if self.about else ""
-        )
-
-
-def told(text: str, source: Source | None) -> str:
-    """A record's text, and on a line of its own where it was recorded.
-
-    >>> print(told("ring: 2 ms", Source("2026-01-31 12:00 UTC", backend="gloo")))
-    ring: 2 ms
-    recorded on 2026-01-31 12:00 UTC, not run here (gloo)
-    """
-    return text if source is None else f"{text}\n{source}"
 
 
 def marked(value: T, about: str = "", *, backend: str = "") -> T:
@@ -110,8 +83,6 @@ def _write(target: Path, text: str) -> None:
 
 def load_record(path: str | Path) -> Any:
     """The record in a file that `save_record` wrote; its `source` says where it comes from, and so does its text."""
-    from .validation import validation_error  # and with it the kinds of records that a file may hold
-
     file = _named(path)
     try:
         text = file.read_text(encoding="utf-8")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import field
 
 from ..errors import count, join_ranks
 from ..plain import record
 from ..registry import unknown
 from ..units import format_bytes, format_seconds
 from ..wire import Diagnosis
-from .recording import Source, told
 
 FAR_OFF = 1e300  # NaN or infinity where the library has a number, or the other way round; JSON has neither
 NOTEWORTHY = 0.05  # of a rank's time: an earlier start than this is said, since the rank's steps have that wait in them
@@ -17,7 +17,35 @@ NOTEWORTHY = 0.05  # of a rank's time: an earlier start than this is said, since
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int8": 1, "uint8": 1,
 }  # fmt: skip
-MOST = 1 << 40  # elements, or bytes: more than any rank holds, and numpy still counts it
+
+
+@record
+class Source:
+    """Where a recorded result comes from: when, on what machine, with which backend and versions, and what it is about."""
+
+    recorded_at: str
+    machine: str = ""
+    backend: str = ""
+    world_size: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+    about: str = ""
+
+    def __str__(self) -> str:
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        facts = "; ".join(part for part in (self.backend, self.machine, versions) if part)
+        return f"recorded on {self.recorded_at}, not run here{f' ({facts})' if facts else ''}" + (
+            f": {self.about}" if self.about else ""
+        )
+
+
+def with_source(text: str, source: Source | None) -> str:
+    """A record's text, and on a line of its own where it was recorded.
+
+    >>> print(with_source("ring: 2 ms", Source("2026-01-31 12:00 UTC", backend="gloo")))
+    ring: 2 ms
+    recorded on 2026-01-31 12:00 UTC, not run here (gloo)
+    """
+    return text if source is None else f"{text}\n{source}"
 
 
 @record
@@ -109,7 +137,7 @@ class ScheduleRun:
         if not self.ended:
             verdict = self.diagnosis.verdict if self.diagnosis is not None else None
             said = [verdict.sentence, f"Next: {verdict.next_step}"] if verdict is not None else [self.error]
-            return told("\n".join([f"{head}: did not end; {said[0]}", *said[1:], *self.notes]), self.source)
+            return with_source("\n".join([f"{head}: did not end; {said[0]}", *said[1:], *self.notes]), self.source)
         wrong = f"NOT what the library's all-reduce gives, on {join_ranks(self.disagreeing)}"
         same = "as the library's all-reduce gives" if self.agrees else wrong
         counts = "as declared" if self.counted else "NOT as declared"
@@ -117,7 +145,7 @@ class ScheduleRun:
         lines += [_rank_line(each) for each in self.ranks]
         lines += [] if self.diagnosis is None else [str(self.diagnosis)]
         lines += self.notes
-        return told("\n".join(lines), self.source)
+        return with_source("\n".join(lines), self.source)
 
 
 def _rank_line(each: RankRun) -> str:
@@ -210,4 +238,4 @@ class Comparison:
             part = f"{self.speed(each.name):.2f} of the library's speed" if each is not self.library else ""
             lines.append(f"{each.name:<{width}}  {format_seconds(each.median_s):>8}  ({spread})  {part}".rstrip())
         lines += [self.ratios] if self.ratios else []
-        return told("\n".join(lines), self.source)
+        return with_source("\n".join(lines), self.source)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import math
-import re
+import csv
+import io
+import statistics
 from collections.abc import Sequence
 
-from ..errors import UsageError, count, shown
+from ..errors import UsageError, count
 from ..plain import record
-from ..units import algbw_gb_per_s, format_bytes, format_seconds, is_whole
+from ..units import algbw_gb_per_s, format_bytes, format_seconds
 from .algorithm import ALGORITHMS
 from .bandwidth import FACTORS, busbw_factor
 from .cost import Link
+from .external import ExternalResults
 from .fit import HeldOut, Sample, hold_out
-from .recording import Source, told
-from .records import MOST, Comparison, Rounds
+from .records import Comparison, Rounds, Source, with_source
 
 # The library's collectives, and the algorithm whose formula is fitted to each. gloo's all-reduce is a ring at every size.
 LIBRARY_MODELS = {
@@ -27,7 +26,11 @@ LIBRARY_MODELS = {
     "reduce": "binomial-reduce",
     "all_to_all": "pairwise-all-to-all",
 }
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+_REDUCING = ("all_reduce", "reduce_scatter", "reduce")
+CSV_COLUMNS = (
+    "name", "collective", "ranks", "size_bytes", "count", "type", "redop", "time_us", "low_us", "high_us",
+    "algbw_gb_per_s", "busbw_gb_per_s",
+)  # fmt: skip
 
 
 @record
@@ -101,9 +104,7 @@ class Sweep:
         return hold_out([point.sample() for point in points], held)
 
     def __str__(self) -> str:
-        from .tables import table
-
-        return told(table(self), self.source)
+        return with_source(table(self), self.source)
 
 
 @record
@@ -125,66 +126,100 @@ class Crossing:
         fitted = f"{format_seconds(self.link.alpha_s)} a message, {1e-9 / max(self.link.beta_s_per_byte, 1e-18):.2f} GB/s"
         both = f"{self.one} and {self.other} on {count(self.world_size, 'rank')}"
         text = f"{both} cross: predicted {said} (from {fitted}), measured {seen}"
-        return told(text, self.source)
-
-
-def crossing_of(pairs: Sequence[tuple[float, float]], *, rises: bool | None = None) -> float | None:
-    """The size at which a ratio goes through 1, between points of (size, ratio), on logarithmic scales.
-
-    `rises`: only upwards (True) or only downwards (False), which is not noise the other way round.
-
-    >>> round(crossing_of([(100, 0.5), (10_000, 2.0)]))
-    1000
-    >>> crossing_of([(100, 0.5), (10_000, 0.9)]) is crossing_of([(100, 0.5), (10_000, 2.0)], rises=False) is None
-    True
-    """
-    logs = [(math.log(size), math.log(ratio)) for size, ratio in sorted(pairs)]
-    best, least = None, math.inf
-    for index, ((x0, y0), (x1, y1)) in enumerate(itertools.pairwise(logs)):
-        if y0 * y1 > 0 or y0 == y1 or rises not in (None, y1 > y0):
-            continue
-        # noise crosses as well: the right place has the least on the wrong side of it
-        side = math.copysign(1, y1 - y0)
-        wrong = sum(max(0.0, side * y) for _, y in logs[: index + 1]) + sum(max(0.0, -side * y) for _, y in logs[index + 1 :])
-        if wrong < least:
-            best, least = math.exp(x0 + (x1 - x0) * y0 / (y0 - y1)), wrong
-    return best
-
-
-def parse_sizes(sizes: Sequence[int] | int | str) -> tuple[int, ...]:
-    """Sizes in bytes: a number or a list of them, or text: "1K,64K", or "1K:64M:4" from, to, and by which factor.
-
-    >>> parse_sizes("1K:64K:4"), parse_sizes("8,2M")
-    ((1024, 4096, 16384, 65536), (8, 2097152))
-    """
-    if not isinstance(sizes, str):
-        found: tuple[int, ...] = ()
-        with contextlib.suppress(TypeError):  # what is neither a number nor many is refused below
-            found = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-        if not found or not all(is_whole(size) and 0 < size <= MOST for size in found):
-            raise UsageError(f"{shown(sizes)} are no sizes", hint="give bytes, for example [1024, 65536], or '1K:64M:4'")
-        return found
-    if ":" not in sizes:
-        return tuple(_size(part) for part in sizes.split(","))
-    low, high, *rest = sizes.split(":")
-    factor = rest[0] if rest else "4"
-    if len(rest) > 1 or not re.fullmatch(r"[0-9]{1,6}", factor) or int(factor) < 2:
-        raise UsageError(f"{shown(sizes)} is no range of sizes", hint="give from, to and factor, for example 1K:64M:4")
-    least, most = _size(low), _size(high)
-    if least > most:
-        raise UsageError(f"{shown(sizes)} is an empty range", hint="the first size is the smaller one")
-    steps = itertools.takewhile(lambda size: size <= most, (least * int(factor) ** power for power in itertools.count()))
-    return tuple(steps)
-
-
-def _size(text: str) -> int:
-    match = re.fullmatch(r"([0-9]{1,15})([KMG]?)(i?B?)", text.strip(), flags=re.IGNORECASE | re.ASCII)
-    size = 0 if match is None else int(match[1]) * _UNITS[match[2].upper()]
-    if not 0 < size <= MOST:
-        raise UsageError(f"{shown(text)} is no size", hint="give bytes, or 1K, 64M, 2G (of 1024)")
-    return size
+        return with_source(text, self.source)
 
 
 def collective_of(name: str) -> str:
     """What a contestant does: a library collective is called like it, an algorithm knows its own."""
     return name if name in LIBRARY_MODELS else ALGORITHMS[name].collective
+
+
+# ---- as the field's own tools print it, and as CSV
+def table(sweep: Sweep, beside: ExternalResults | None = None) -> str:
+    """Size, count, type, redop, time, algbw, busbw, one block per contestant; lines of facts start with '#'."""
+    lines = ["#", f"# {sweep.where}"] if sweep.where and sweep.points else []
+    for name in sweep.names:
+        points = sweep.of(name)
+        theirs = beside if beside is not None and beside.collective in ("", points[0].collective) else None
+        lines += ["#", f"# {title(points[0])}", *_head(theirs)]
+        lines += [_line(point, theirs) for point in points]
+        lines += [f"# {said}" for said in (average(points), fitted(sweep, name)) if said]
+    if sweep.interrupted:
+        lines.append("# interrupted: what was measured until then is above")
+    if sweep.error:
+        lines.append(f"# ended early: {sweep.error}")
+    return "\n".join(lines) if lines else "# nothing was measured"
+
+
+def title(point: Point) -> str:
+    """What was measured, on how many ranks and how often."""
+    own = "" if point.name == point.collective else f", schedule {point.name} on the live ranks"
+    return f"{point.collective} on {count(point.world_size, 'rank')}{own}; median of {len(point.times_s)}"
+
+
+def _head(beside: ExternalResults | None) -> list[str]:
+    names = (
+        f"#{'size':>11} {'count':>12} {'type':>9} {'redop':>7} {'time':>10} {'low':>10} {'high':>10} {'algbw':>8} {'busbw':>8}"
+    )
+    units = f"#{'(B)':>11} {'(elements)':>12} {'':>9} {'':>7} {'(us)':>10} {'(us)':>10} {'(us)':>10} {'(GB/s)':>8} {'(GB/s)':>8}"
+    if beside is None:
+        return [names, units]
+    return [f"{names} {'theirs':>10} {'ours/':>8}", f"{units} {'(us)':>10} {'theirs':>8}"]
+
+
+def reduce_op(point: Point) -> str:
+    """What was combined with; "none" where nothing is."""
+    return point.op.lower() if point.op and point.collective in _REDUCING else "none"
+
+
+def _line(point: Point, beside: ExternalResults | None) -> str:
+    times = " ".join(f"{seconds * 1e6:>10.1f}" for seconds in (point.median_s, point.low_s, point.high_s))
+    speeds = f"{point.algbw_gb_per_s:>8.4f} {point.busbw_gb_per_s:>8.4f}"
+    line = f"{point.num_bytes:>12} {point.count:>12} {point.dtype:>9} {reduce_op(point):>7} {times} {speeds}"
+    if beside is None:
+        return line
+    theirs = beside.time_s(point.num_bytes)
+    return f"{line} {'-':>10} {'-':>8}" if theirs is None else f"{line} {theirs * 1e6:>10.1f} {point.median_s / theirs:>8.2f}"
+
+
+def average(points: Sequence[Point]) -> str:
+    """The mean of the bus bandwidths, as the field's tools end a table."""
+    return f"average bus bandwidth: {statistics.fmean(each.busbw_gb_per_s for each in points):.4g} GB/s"
+
+
+def fitted(sweep: Sweep, name: str) -> str:
+    """What a fit makes of a contestant's points, and how it meets one that it has not seen; "" where none can be made."""
+    if len({point.num_bytes for point in sweep.of(name)}) < 4 or sweep.world_size < 2:
+        return ""
+    try:
+        found = sweep.fit(name)
+    except UsageError:  # such as a name that no model has; the points are shown all the same
+        return ""
+    link, (held, *_) = found.fit.link, found.residuals
+    speed = f"{1e-9 / link.beta_s_per_byte:.3g} GB/s a link" if link.beta_s_per_byte else "no limit of bandwidth in sight"
+    made = f"fit as {held.sample.algorithm}: {format_seconds(link.alpha_s)} a message, {speed}"
+    typical = f"typical error {found.fit.typical:.0%}"
+    return f"{made}; {typical}; held out {format_bytes(held.sample.num_bytes)}: {held.relative:+.0%}"
+
+
+def rows(sweep: Sweep) -> list[dict[str, str | int | float]]:
+    """The points as plain rows with the columns of `CSV_COLUMNS`."""
+    return [dict(zip(CSV_COLUMNS, _row(point), strict=True)) for point in sweep.points]
+
+
+def _row(point: Point) -> tuple[str | int | float, ...]:
+    times = tuple(round(seconds * 1e6, 3) for seconds in (point.median_s, point.low_s, point.high_s))
+    speeds = (round(point.algbw_gb_per_s, 6), round(point.busbw_gb_per_s, 6))
+    return (
+        point.name, point.collective, point.world_size, point.num_bytes, point.count, point.dtype, reduce_op(point), *times,
+        *speeds,
+    )  # fmt: skip
+
+
+def to_csv(sweep: Sweep) -> str:
+    """The points as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows(sweep))
+    return text.getvalue()

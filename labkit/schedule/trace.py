@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, count
+from ..phrases import WIDTH, wrapped
 from ..plain import record
+from ..units import format_bytes
 from .holdings import EXACT, Holdings, Origins
 from .load import Load
 from .model import Schedule, Step, Transfer
@@ -13,6 +15,8 @@ from .simulate import Problem, simulate
 from .text import explain_step
 
 LARGEST = EXACT  # ranks; a larger world is a blur
+_STEPS = 24  # that are told
+_LINES = 2  # of one step; one that takes more is cut to one
 
 
 @record
@@ -65,9 +69,7 @@ class Trace:
         return found
 
     def __str__(self) -> str:
-        from .trace_text import text
-
-        return text(self)
+        return as_text(self)
 
 
 def trace(schedule: Schedule, num_elements: int, itemsize: int = 4) -> Trace:
@@ -126,3 +128,43 @@ def _touched(step: Step) -> list[tuple[int, int]]:
 
 def _change(origins: Origins, rank: int, chunk: int) -> Change:
     return Change(rank, chunk, f"{origins.mask(rank * origins.schedule.num_chunks + chunk):x}")
+
+
+# ---- in words
+def title(trace: Trace) -> str:
+    """For instance "ring: all-reduce on 4 ranks, 6 steps"."""
+    return f"{trace.name}: {trace.title} on {count(trace.world_size, 'rank')}, {count(len(trace.frames), 'step')}"
+
+
+def summary(trace: Trace, position: int) -> str:
+    """The counters of all ranks in one line."""
+    frame = trace.frames[position - 1] if position else None
+    sent = frame.sent_bytes if frame else (0,) * trace.world_size
+    messages = frame.sent_messages if frame else (0,) * trace.world_size
+    low, high = format_bytes(min(sent)), format_bytes(max(sent))
+    volume = low if low == high else f"{low} to {high}"
+    fewest, most = min(messages), max(messages)
+    many = count(most, "message") if fewest == most else f"{fewest} to {most} messages"
+    return f"each rank has sent {volume} in {many}; together {format_bytes(sum(sent))} in {count(sum(messages), 'message')}"
+
+
+def chunk_range(low: int, high: int) -> str:
+    return str(low) if high == low + 1 else f"{low}-{high - 1}"
+
+
+def as_text(trace: Trace, width: int = WIDTH, lines: int = _LINES) -> str:
+    """Short enough to read: the steps, then who sent how much, then what is wrong; each step has so many lines, or is cut."""
+    told = [wrapped(title(trace), width), *(_step(frame, width, lines) for frame in trace.frames[:_STEPS])]
+    if len(trace.frames) > _STEPS:
+        told.append(f"... {count(len(trace.frames) - _STEPS, 'more step')}")
+    told.append(wrapped(f"at the end {summary(trace, len(trace.frames))}", width))
+    return "\n".join([*told, *(wrapped(problem.sentence, width) for problem in trace.problems)])
+
+
+def _step(frame: StepFrame, width: int, lines: int) -> str:
+    moves = " ".join(f"{t.src}>{t.dst}{'+' if t.reduce else '='}{chunk_range(t.chunk_lo, t.chunk_hi)}" for t in frame.transfers)
+    line = f"{frame.step} {frame.phase or '-'}: {moves}"
+    whole = wrapped(line, width)
+    if whole.count("\n") < lines:
+        return whole
+    return wrapped(line, width, most=1, rest=f" ... {count(len(frame.transfers), 'transfer')}")

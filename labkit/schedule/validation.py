@@ -15,8 +15,7 @@ from .algorithm import ALGORITHMS
 from .bandwidth import FACTORS
 from .hosts import FLAT, LEVELS, HostsReport
 from .nccl_log import NcclLog, NcclRing
-from .recording import Source
-from .records import Comparison, RankRun, Rounds, ScheduleRun
+from .records import Comparison, RankRun, Rounds, ScheduleRun, Source
 from .sweeps import Crossing, Point
 
 _MOST = 1e18  # of any amount

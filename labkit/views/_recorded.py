@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..schedule.recording import Source
+from ..schedule.records import Source
 from . import _html as h
 
 

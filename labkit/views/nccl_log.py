@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ..schedule.nccl_log import NcclLog, NcclRing, channels_text, head, regime_cells, transports
-from ..schedule.recording import Source
+from ..schedule.records import Source
 from . import _html as h
 from ._base import add
 from .nccl_shapes import MOST_RANKS, legend, ring_picture, tree_picture

@@ -9,10 +9,9 @@ from typing import Any
 
 from ..errors import join_ranks
 from ..schedule import COLLECTIVES, Trace, Transfer
-from ..schedule.trace import StepFrame
-from ..schedule.trace_text import chunk_range
-from ..schedule.trace_text import summary as summary  # noqa: PLC0414 - words of the picture too
-from ..schedule.trace_text import title as title  # noqa: PLC0414
+from ..schedule.trace import StepFrame, chunk_range
+from ..schedule.trace import summary as summary  # noqa: PLC0414 - words of the picture too
+from ..schedule.trace import title as title  # noqa: PLC0414
 from ..units import format_bytes
 from ._text import count
 from .schedule_colors import palette

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..schedule import Trace, trace_text
+from ..schedule.trace import Trace, as_text
 from . import _html as h
 from . import schedule_plain as plain
 from ._base import add
@@ -30,7 +30,7 @@ def html(trace: Trace) -> str:
     end = h.para(f"At the end {plain.summary(trace, last)}.")
     return (
         f'<div class="lk-head">{h.esc(plain.title(trace))}</div><div class="lk-grids">{pictures}</div>{end}{wrong}'
-        + h.details("every step as text", h.pre(trace_text.text(trace, _WIDE, lines=1)))
+        + h.details("every step as text", h.pre(as_text(trace, _WIDE, lines=1)))
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..schedule.sweeps import Point, Sweep
-from ..schedule.tables import average, fitted, reduce_op, title
+from ..schedule.sweeps import Point, Sweep, average, fitted, reduce_op, title
 from ..units import format_bytes, format_seconds
 from . import _html as h
 from ._base import add

@@ -16,7 +16,7 @@ from benchmarks.bench import Bench
 from benchmarks.core import BenchError
 from benchmarks.program import left_behind
 from benchmarks.programs import mpi_all_reduce
-from labkit.schedule.beside import read_beside
+from labkit.schedule.external import read_results
 
 Launcher = Callable[[str], Path]
 ROUNDS = {1024: 3, 4096: 2}
@@ -79,7 +79,7 @@ def test_one_that_takes_too_long_is_ended(bench: Bench, launcher: Launcher) -> N
 
 def test_the_printed_table_is_read_as_a_result_of_osu() -> None:
     text = mpi_all_reduce.osu_text({1024: [3e-6, 1e-6, 2e-6], 4096: [5e-6]}, 4, "MPICH 5.0.2")
-    found = read_beside(text, 4)
+    found = read_results(text, 4)
     assert (found.tool, found.collective, found.sizes) == ("OSU", "all_reduce", (1024, 4096))
     assert found.times == pytest.approx((2e-6, 5e-6))
     assert "labkit's measurement" in text

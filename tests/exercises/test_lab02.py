@@ -12,7 +12,7 @@ from labkit.exercises import CHECKS, NotYet
 from labkit.exercises.guess import Answer
 from labkit.exercises.lab02_rings import copied_ring, ring_with, schedule_of
 from labkit.schedule import ALGORITHMS, Schedule, Trace, check_schedule, count, simulate
-from labkit.schedule.layout import Layout
+from labkit.schedule.collective import Layout
 from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Timing
 from labkit.wire import TensorTable
 

@@ -18,8 +18,8 @@ from labkit.errors import WireError
 from labkit.plain import dumps, from_plain
 from labkit.schedule import ALGORITHMS, Link, count
 from labkit.schedule.nccl_log import RECORDINGS, NcclLink, NcclLog, recorded
-from labkit.schedule.recording import Source, load_record, marked, save_record
-from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Timing
+from labkit.schedule.recording import load_record, marked, save_record
+from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Source, Timing
 from labkit.schedule.sweeps import Crossing, Point, Sweep
 from labkit.views import to_html, to_rich, to_text
 from labkit.wire import Call, Diagnosis, Evidence, RankView, Side, Verdict

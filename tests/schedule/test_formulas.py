@@ -10,7 +10,7 @@ import pytest
 
 from labkit.errors import UnknownName, UsageError
 from labkit.schedule import ALGORITHMS, Link, best_chunks, cheapest, count, crossover, predict, price
-from labkit.schedule.algorithms._btree import first_tree, trees
+from labkit.schedule.algorithms._trees import first_tree, trees
 
 A, B, G = 7e-6, 3e-10, 5e-11
 LINK = Link(A, B, G)

@@ -7,8 +7,7 @@ import pytest
 from labkit.plain import dumps, loads
 from labkit.schedule import Link, predict
 from labkit.schedule.hosts import HostsReport
-from labkit.schedule.recording import Source
-from labkit.schedule.records import Comparison, Timing
+from labkit.schedule.records import Comparison, Source, Timing
 from labkit.schedule.sweeps import Point, Sweep
 
 INSIDE, ACROSS = Link.of(100, 2), Link.of(1000, 0.025)

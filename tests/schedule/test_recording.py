@@ -12,8 +12,8 @@ import pytest
 from labkit.errors import UsageError, WireError
 from labkit.plain import dumps
 from labkit.schedule import Link
-from labkit.schedule.recording import Source, load_record, marked, save_record
-from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Timing
+from labkit.schedule.recording import load_record, marked, save_record
+from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Source, Timing
 from labkit.schedule.sweeps import Crossing, Point, Sweep
 from labkit.views import to_html, to_text
 from labkit.wire import Diagnosis, Evidence, Frame, RankView

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from labkit.schedule import ALGORITHMS, Link, count, predict, simulate
-from labkit.schedule.algorithms import _btree
+from labkit.schedule.algorithms import _trees
 
 
 def best_s(call: object, rounds: int = 5) -> float:
     """The best of some rounds, in time of this thread: other work on the machine only ever makes it slower."""
     times = []
     for _ in range(rounds):
-        _btree.trees.cache_clear()
+        _trees.trees.cache_clear()
         started_s = time.thread_time()
         call()  # type: ignore[operator]
         times.append(time.thread_time() - started_s)

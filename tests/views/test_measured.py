@@ -12,8 +12,7 @@ import pytest
 
 from labkit.exercises.lab03_tables import TABLES
 from labkit.schedule import ALGORITHMS, Link, Schedule, check_schedule, count, predict, trace
-from labkit.schedule.recording import Source
-from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Timing
+from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Source, Timing
 from labkit.schedule.sweeps import Crossing, Point, Sweep
 from labkit.views import VIEWS, row, to_html, to_rich, to_text
 from labkit.views._plotly import MIME

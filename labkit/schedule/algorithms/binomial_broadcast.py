@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from ..algorithm import ROOT, Algorithm, Formulas, Path, Share, declare
 from ..model import Schedule
-from ._binomial import down, num_children, role
 from ._shapes import ceil_log2
+from ._trees import down, num_children, role
 
 
 def build(world_size: int, root: int) -> Schedule:

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..algorithm import Algorithm, Formulas, Param, Path, Share, declare
 from ..model import Schedule, Step, make_step
-from ._btree import Tree, trees
 from ._shapes import ceil_log2
+from ._trees import Tree, trees
 
 
 def num_steps(world_size: int, chunks: int) -> int:

@@ -29,7 +29,7 @@ LONGEST_S = 86_400.0  # a call that took longer is none
 
 
 @record
-class Beside:
+class ExternalResults:
     """Another tool's results: `sizes` in bytes as nccl-tests counts them, `times` in seconds.
 
     `collective` is "" where the file does not say.
@@ -46,13 +46,13 @@ class Beside:
         return dict(zip(self.sizes, self.times, strict=True)).get(num_bytes)
 
 
-def read_beside(text: str, world_size: int) -> Beside:
+def read_results(text: str, world_size: int) -> ExternalResults:
     """What a result file says; UsageError if it is none that is known.
 
-    >>> read_beside("# OSU MPI Allreduce Latency Test v7.5\\n# Size  Avg Latency(us)\\n1024  12.50\\n", 4).times
+    >>> read_results("# OSU MPI Allreduce Latency Test v7.5\\n# Size  Avg Latency(us)\\n1024  12.50\\n", 4).times
     (1.25e-05,)
     """
-    readers: tuple[Callable[[str, int], Beside | None], ...] = (_own, _osu, _nccl)
+    readers: tuple[Callable[[str, int], ExternalResults | None], ...] = (_own, _osu, _nccl)
     for reader in readers:
         found = reader(text, world_size)
         if found is not None:
@@ -62,12 +62,12 @@ def read_beside(text: str, world_size: int) -> Beside:
     )
 
 
-def _made(tool: str, collective: str, pairs: Iterator[tuple[int, float]], note: str = "") -> Beside | None:
+def _made(tool: str, collective: str, pairs: Iterator[tuple[int, float]], note: str = "") -> ExternalResults | None:
     taken = [(size, time_s) for size, time_s in pairs if size > 0 and time_s > 0]
-    return Beside(tool, collective, tuple(s for s, _ in taken), tuple(t for _, t in taken), note) if taken else None
+    return ExternalResults(tool, collective, tuple(s for s, _ in taken), tuple(t for _, t in taken), note) if taken else None
 
 
-def _nccl(text: str, world_size: int) -> Beside | None:
+def _nccl(text: str, world_size: int) -> ExternalResults | None:
     """Rows of size, count, type, [redop, [root,]] time, algbw, busbw, #wrong: out of place, then the same in place."""
     head = _NCCL_HEAD.search(text)
     columns = head[1].split() if head else []
@@ -91,7 +91,7 @@ def _pair(size: str, time_us: str, line: str) -> tuple[int, float]:
     return int(size), time_s
 
 
-def _osu(text: str, world_size: int) -> Beside | None:
+def _osu(text: str, world_size: int) -> ExternalResults | None:
     title = _OSU_TITLE.search(text)
     if title is None:
         return None
@@ -103,7 +103,7 @@ def _osu(text: str, world_size: int) -> Beside | None:
     return _made("OSU", collective, rows, note)
 
 
-def _own(text: str, world_size: int) -> Beside | None:
+def _own(text: str, world_size: int) -> ExternalResults | None:
     if not text.startswith("name,collective,"):
         return None
     try:
