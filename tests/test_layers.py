@@ -18,6 +18,7 @@ LABKIT = Path(__file__).resolve().parent.parent / "labkit"
 LEAVES = {
     "errors",
     "vocabulary",
+    "timings",
     "calls",
     "phrases",
     "registry",

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..calls import Aspect, Shift, is_tie
+from ..timings import STALL_S
 from ..vocabulary import Standing
 from ..wire import Call, Evidence, RankView
 from .moves import Altered, Slip
 from .standing import Place
-
-STALL_S = 0.3  # a rank that is missing for less may still be on its way
 
 
 @dataclass(frozen=True)

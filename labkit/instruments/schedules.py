@@ -16,12 +16,11 @@ from ..plain import dumps
 from ..schedule import Algorithm, Schedule, check_programs, programs
 from ..schedule.hosts import link_in_words
 from ..schedule.records import ITEM_BYTES, Comparison, RankRun, ScheduleRun, Timing
+from ..timings import LATE_S
 from ..wire import CellResult, Diagnosis, Outcome
 from .arguments import LIBRARY, check_op, check_rounds, check_size, compared, labels, schedule_of
 from .armed import Armed, refuse_armed
 from .variables import check_name
-
-LATE_S = 0.5  # a run that took no longer has nobody who came late
 
 
 @instrument

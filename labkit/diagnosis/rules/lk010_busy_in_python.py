@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ...timings import STALL_S
 from ...units import format_seconds
 from ...vocabulary import Standing
 from ...wire import CallSite, RankView, Side, Verdict
 from .. import words
-from ..alignment import STALL_S, Alignment
+from ..alignment import Alignment
 from ..rule import Rule, rule
 
 

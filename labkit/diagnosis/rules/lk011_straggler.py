@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import join_ranks
+from ...timings import LATE_S, LATE_TIMES
 from ...units import format_seconds
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, Track
 from ..moves import Lines
 from ..rule import Rule, rule
-
-LATE_S, LATE_TIMES = 0.5, 4.0  # behind the first rank at least, and this many times as late as the second last
 
 
 @rule
