@@ -6,6 +6,7 @@ And, before anything has stalled, whether two calls that are open now can never 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..calls import Aspect, Key, by_majority, parties, shift, site_key
@@ -48,11 +49,17 @@ def contradiction(evidence: Evidence) -> Contradiction | None:
                     columns.setdefault((call.group, call.seq, call.group_ranks), {})[view.rank] = call
     found: list[tuple[float, Contradiction]] = []
     for (group, seq, members), column in columns.items():
-        if parties(column)[0] in (Aspect.OP, Aspect.SIZE):
+        aspect = parties(column)[0]
+        if aspect is Aspect.OP or (aspect is Aspect.SIZE and not _may_be_uneven(evidence, column)):
             missing = tuple(rank for rank in members or range(evidence.world_size) if rank not in column)
             first_s = min(call.issued_s for call in column.values())
             found.append((first_s, Contradiction(group, seq, tuple(sorted(column)), missing)))
     return min(found, key=lambda one: one[0])[1] if found else None
+
+
+def _may_be_uneven(evidence: Evidence, column: Mapping[int, Call]) -> bool:
+    """NCCL's all_gather and reduce_scatter of lists take tensors of different sizes, if every rank lists them so."""
+    return evidence.backend == "nccl" and all(call.op in ("all_gather", "reduce_scatter") for call in column.values())
 
 
 def first_difference(world: Alignment) -> tuple[Disagreement | None, SequenceError | None]:

@@ -71,6 +71,15 @@ def test_sizes_that_may_differ_are_none(op: str) -> None:
     assert contradiction(seen.evidence(60.0)) is None
 
 
+@pytest.mark.parametrize("op", ["all_gather", "reduce_scatter"])
+def test_lists_of_uneven_tensors_are_fine_on_nccl_and_not_on_gloo(op: str) -> None:
+    seen = arrived("ar1", {2: "ar1:4"}, 0, 2)
+    for rank in (0, 2):
+        seen.calls[rank] = [replace(call, op=op) for call in seen.calls[rank]]
+    assert contradiction(seen.evidence(backend="nccl")) is None
+    assert contradiction(seen.evidence(backend="gloo")) is not None
+
+
 def test_another_root_or_reduce_op_need_not_block() -> None:
     assert contradiction(arrived("bc1", {2: "bc1^2"}, 0, 2).evidence()) is None
     assert contradiction(arrived("ar1", {2: "ar1~max"}, 0, 2).evidence()) is None
