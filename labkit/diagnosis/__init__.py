@@ -11,6 +11,7 @@ back from a recording.
 
 from __future__ import annotations
 
+from ..vocabulary import Ending
 from ..wire import Evidence, Verdict
 from .align import align
 from .alignment import Alignment
@@ -20,7 +21,7 @@ from .standing import whereabouts
 
 __all__ = ["RULES", "Alignment", "Contradiction", "Rule", "align", "contradiction", "judge", "whereabouts"]
 
-_LATER = ("silent", "slow")  # wrong numbers and lost time come after what blocks the world
+_LATER = (Ending.SILENT, Ending.SLOW)  # wrong numbers and lost time come after what blocks the world
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..ring import SLOTS
-from ..vocabulary import Standing
+from ..vocabulary import Activity, CallState, ProcessState, Standing
 from ..wire import Call, Evidence, RankView
 from .alignment import Absence, Alignment, Track, Wait
 from .divergence import first_difference
@@ -38,7 +38,7 @@ def _focus(evidence: Evidence, views: Mapping[int, RankView], calls: Mapping[int
     """The cell in question: the newest, or the older one in which a rank still waits."""
     found = [evidence.cell]
     for rank, view in views.items():
-        if view.process not in ("dead", "stopped") and view.activity != "idle":
+        if view.process not in (ProcessState.DEAD, ProcessState.STOPPED) and view.activity != Activity.IDLE:
             call = live_wait(view, calls[rank], evidence)
             found += [call.cell] if call else []
     return min(found)
@@ -46,7 +46,7 @@ def _focus(evidence: Evidence, views: Mapping[int, RankView], calls: Mapping[int
 
 def _late_is_not_waiting(places: dict[int, Place]) -> dict[int, Place]:
     """A rank that came when the others had already stopped waiting was busy, though its call failed too."""
-    cut = {rank: at.call for rank, at in places.items() if at.call and not at.live and at.call.state == "failed"}
+    cut = {rank: at.call for rank, at in places.items() if at.call and not at.live and at.call.state == CallState.FAILED}
     for rank, call in cut.items():
         mates = [o for other, o in cut.items() if other != rank and (o.group, o.seq) == (call.group, call.seq) and o.seq]
         if any(0 < mate.returned_s <= call.issued_s for mate in mates):
@@ -97,12 +97,12 @@ def _not_come(world: Alignment, call: Call) -> tuple[int, ...]:
 def _came(world: Alignment, rank: int, call: Call | None) -> bool:
     if call is None:
         return len(world.calls[rank]) >= SLOTS and world.standing(rank) == Standing.PYTHON  # it may have passed long ago
-    if call.state == "done":
+    if call.state == CallState.DONE:
         return True
     standing = world.standing(rank)
-    if standing in (Standing.DEAD, Standing.STOPPED) or (standing == Standing.RAISED and call.state == "failed"):
+    if standing in (Standing.DEAD, Standing.STOPPED) or (standing == Standing.RAISED and call.state == CallState.FAILED):
         return False
-    return not (standing == Standing.PYTHON and call.state == "failed")
+    return not (standing == Standing.PYTHON and call.state == CallState.FAILED)
 
 
 def _no_partner(world: Alignment, rank: int, call: Call) -> tuple[int, ...]:
@@ -119,7 +119,11 @@ def _no_partner(world: Alignment, rank: int, call: Call) -> tuple[int, ...]:
 def _answers(calls: tuple[Call, ...], rank: int, call: Call) -> bool:
     sends = "send" in call.op
     return any(
-        c.p2p and c.state in ("issued", "failed") and ("send" in c.op) != sends and c.root in (rank, -1) and c.group == call.group
+        c.p2p
+        and c.state in (CallState.ISSUED, CallState.FAILED)
+        and ("send" in c.op) != sends
+        and c.root in (rank, -1)
+        and c.group == call.group
         for c in calls
     )
 
@@ -151,7 +155,7 @@ def _absence_in_schedule(world: Alignment) -> Absence | None:
     may be the other half's, or nobody, on a slow link.
     """
     at_work = world.ranks_in(Standing.PYTHON, Standing.UNBEGUN)
-    begun = tuple(rank for rank, line in world.calls.items() if line and line[-1].state == "begun")
+    begun = tuple(rank for rank, line in world.calls.items() if line and line[-1].state == CallState.BEGUN)
     found: tuple[tuple[Standing, tuple[int, ...]], ...] = (
         (Standing.DEAD, world.ranks_in(Standing.DEAD, Standing.STOPPED)),
         (Standing.RAISED, world.ranks_in(Standing.RAISED)),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..calls import Aspect, Key, by_majority, parties, shift, site_key
-from ..vocabulary import CallState, Standing
+from ..vocabulary import CallState, ProcessState, Standing
 from ..wire import Call, Evidence
 from .alignment import Alignment, Disagreement, SequenceError, Track
 from .standing import current_calls
@@ -43,9 +43,9 @@ def contradiction(evidence: Evidence) -> Contradiction | None:
     """
     columns: dict[tuple[str, int, tuple[int, ...]], dict[int, Call]] = {}
     for view in evidence.ranks:
-        if view.process != "dead" and any(call.state == "issued" for call in view.calls):
+        if view.process != ProcessState.DEAD and any(call.state == CallState.ISSUED for call in view.calls):
             for call in current_calls(view, evidence.generation):
-                if call.state == "issued" and not call.p2p:
+                if call.state == CallState.ISSUED and not call.p2p:
                     columns.setdefault((call.group, call.seq, call.group_ranks), {})[view.rank] = call
     found: list[tuple[float, Contradiction]] = []
     for (group, seq, members), column in columns.items():

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ..vocabulary import CallState
 from ..wire import Call, Evidence
 
 Lines = Mapping[int, tuple[Call, ...]]
@@ -40,7 +41,7 @@ def slip(lines: Lines) -> Slip | None:
         for one, two in itertools.pairwise(line):
             if (one.move, one.op) == (two.move, two.op):  # overlapped, the halves of a move have lines of their own
                 found.append(Slip(rank, "twice", two))
-            elif one.state == "begun":
+            elif one.state == CallState.BEGUN:
                 found.append(Slip(rank, "skip", one))
     return min(found, key=lambda each: each.call.issued_s, default=None)
 

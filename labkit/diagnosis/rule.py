@@ -10,6 +10,7 @@ import re
 from typing import ClassVar, TypeVar
 
 from ..registry import Registry
+from ..vocabulary import Ending
 from ..wire import Side, Verdict
 from . import words
 from .alignment import Alignment
@@ -46,7 +47,7 @@ class Rule:
         fix: str = "",
         next_step: str = "",
         facts: tuple[str, ...] = (),
-        ending: str = "hang",
+        ending: Ending = Ending.HANG,
         waiting: tuple[int, ...] | None = None,
     ) -> Verdict:
         """A verdict of this rule: a sentence without its full stop, and the ranks that are to blame.

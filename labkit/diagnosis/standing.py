@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..backends import find
 from ..errors import join_ranks
-from ..vocabulary import PENDING, Standing, is_consequence
+from ..vocabulary import PENDING, Activity, CallState, ProcessState, Standing, is_consequence
 from ..wire import Call, CodeError, Evidence, RankView
 
 
@@ -36,7 +36,7 @@ def current_calls(view: RankView, generation: int) -> tuple[Call, ...]:
         if call.seq <= last.get(call.group, 0):
             start, last = call.index, {}
         last[call.group] = call.seq
-    return tuple(call for call in view.calls if call.index >= start and call.state != "invalid")
+    return tuple(call for call in view.calls if call.index >= start and call.state != CallState.INVALID)
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Place:
 
 def place(view: RankView, calls: tuple[Call, ...], evidence: Evidence, focus: int) -> Place:
     """Where a rank stands; `focus` is the cell in question."""
-    if view.process in ("dead", "stopped"):
+    if view.process in (ProcessState.DEAD, ProcessState.STOPPED):
         return Place(Standing.DEAD if view.process == Standing.DEAD else Standing.STOPPED)
-    if view.activity != "idle":
+    if view.activity != Activity.IDLE:
         call = live_wait(view, calls, evidence)
         return Place(Standing.WAITING, call, True) if call else Place(_running(view, evidence, focus))
     newest = view.cell == evidence.cell
@@ -65,12 +65,12 @@ def place(view: RankView, calls: tuple[Call, ...], evidence: Evidence, focus: in
 def live_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Call | None:
     """The call a running rank is inside of: a synchronous one, or an asynchronous one it waits for."""
     for call in calls:  # where calls return at once (nccl) several are open, and the oldest holds up the rest
-        if call.state == "issued" and not call.async_op:
+        if call.state == CallState.ISSUED and not call.async_op:
             return call
-    pending = [call for call in calls if call.state == "issued"]
+    pending = [call for call in calls if call.state == CallState.ISSUED]
     if not pending or not calls:
         return None
-    if view.activity == "call" and calls[-1].state == "issued":
+    if view.activity == Activity.CALL and calls[-1].state == CallState.ISSUED:
         return calls[-1]
     in_wait = view.blocked or (bool(view.stack) and view.stack[-1].function in ("wait", "synchronize"))
     if view.blocked and evidence.mode == "safe":
@@ -83,7 +83,7 @@ def _cut_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Ca
     calls = tuple(call for call in calls if call.cell == evidence.cell)
     if not calls or calls[-1].state not in PENDING:
         return None
-    if calls[-1].state == "issued" and calls[-1].async_op and view.error is None:
+    if calls[-1].state == CallState.ISSUED and calls[-1].async_op and view.error is None:
         return None  # an asynchronous call nobody has waited for is in nobody's way
     if find(evidence.backend).returns_at_once:
         return next(call for call in calls if call.state in PENDING)

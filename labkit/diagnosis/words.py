@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ..calls import by_majority
+from ..calls import Aspect, by_majority
 from ..errors import join_ranks
 from ..units import format_seconds
-from ..vocabulary import Standing
+from ..vocabulary import CallState, Ending, Standing
 from ..wire import Call, CallSite, Evidence, Side
 from .alignment import Alignment, Disagreement, Track
 from .source import comes_later
@@ -63,7 +63,7 @@ def in_call(world: Alignment, ranks: tuple[int, ...], call: Call) -> str:
     waits = [world.waits[rank] for rank in ranks if rank in world.waits]
     mine = [wait for wait in waits if wait.call.index == call.index]
     same = [wait for wait in waits if (wait.call.group, wait.call.seq, wait.call.op) == (call.group, call.seq, call.op)]
-    if not (mine or same) or call.state == "refused":
+    if not (mine or same) or call.state == CallState.REFUSED:
         return f"{join_ranks(ranks)} called {placed(call)}"
     return f"{_wait(ranks, any(wait.live for wait in mine or same))} in {placed(call)}"
 
@@ -172,7 +172,7 @@ def wait_facts(world: Alignment) -> tuple[str, ...]:
     live = tuple(rank for rank, wait in world.waits.items() if wait.live)
     if live:
         facts.append(f"{verb(live, 'has waited', 'have waited')} for {format_seconds(world.waited_s(live))}")
-    refused = tuple(rank for rank, wait in world.waits.items() if not wait.live and wait.call.state == "refused")
+    refused = tuple(rank for rank, wait in world.waits.items() if not wait.live and wait.call.state == CallState.REFUSED)
     if refused:
         facts.append("safe mode refused the call before it was issued")
     cut = tuple(rank for rank, wait in world.waits.items() if not wait.live and rank not in refused)
@@ -184,23 +184,23 @@ def wait_facts(world: Alignment) -> tuple[str, ...]:
 def after_fixing(world: Alignment) -> str:
     """What to do when the code is fixed."""
     waits = world.waits.values()
-    if any(wait.call.state == "refused" for wait in waits) and not any(wait.live for wait in waits):
+    if any(wait.call.state == CallState.REFUSED for wait in waits) and not any(wait.live for wait in waits):
         return "No call was issued, so the world is healthy: fix the cell and run it again."
     if waits or world.ranks_in(Standing.DEAD, Standing.STOPPED):
         return "world.recover() brings the ranks back."
     return f"Then run the {'schedule' if world.algorithm else 'cell'} again: its results are wrong."
 
 
-def ending(world: Alignment, column: Mapping[int, Call]) -> str:
+def ending(world: Alignment, column: Mapping[int, Call]) -> Ending:
     """What the learner sees of a mismatch at these calls."""
     if any(world.standing(rank) == Standing.DEAD for rank in column):
-        return "abort"
-    if any(call.state == "refused" for call in column.values()):
-        return "error"
+        return Ending.ABORT
+    if any(call.state == CallState.REFUSED for call in column.values()):
+        return Ending.ERROR
     if not world.waits:
-        return "silent"
+        return Ending.SILENT
     quick = all(not wait.live and wait.call.returned_s - wait.call.issued_s < 0.3 for wait in world.waits.values())
-    return "error" if quick else "hang"
+    return Ending.ERROR if quick else Ending.HANG
 
 
 # ---- calls of one number that differ
@@ -209,7 +209,7 @@ def blame(world: Alignment, found: Disagreement) -> tuple[tuple[int, ...], str]:
     if not found.tie:
         return tuple(sorted(rank for side in found.sides[1:] for rank in side)), ""
     everyone = tuple(sorted(found.column))
-    if found.aspect != "op" or len(everyone) != 2:
+    if found.aspect is not Aspect.OP or len(everyone) != 2:
         return everyone, ""
     rank = ahead_of_source(world, found.track, found.seq, *everyone)
     if rank is None:

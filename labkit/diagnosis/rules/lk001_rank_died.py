@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 
 from ...backends import find
+from ...calls import Aspect
 from ...errors import join_ranks
-from ...vocabulary import Standing
+from ...vocabulary import Ending, Standing
 from ...wire import RankView, Side, Verdict
 from .. import words
 from ..alignment import Alignment
@@ -49,7 +50,7 @@ class RankDied(Rule):
             sides=tuple(_side(world, rank, ways[rank]) for rank in dead) + words.wait_sides(world, world.waits),
             next_step=f"{_advice(ways)} world.recover() starts {join_ranks(dead)} again; the variables of the others are kept.",
             facts=words.last_calls(world, dead),
-            ending="abort",
+            ending=Ending.ABORT,
         )
 
 
@@ -65,9 +66,9 @@ def _killed_by_mismatch(world: Alignment, rank: int) -> bool:
     if other_message and aborted:
         return True
     found = world.disagreement
-    if found is None or rank not in found.column or found.aspect == "root":
+    if found is None or rank not in found.column or found.aspect is Aspect.ROOT:
         return False
-    return found.aspect == "size" or found.track.line(rank)[-1].seq == found.seq
+    return found.aspect is Aspect.SIZE or found.track.line(rank)[-1].seq == found.seq
 
 
 def way_of_death(view: RankView) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...calls import by_majority, is_tie
+from ...calls import Aspect, by_majority, is_tie
 from ...errors import join_ranks
 from ...vocabulary import Standing
 from ...wire import Verdict
@@ -31,7 +31,7 @@ class OrderMismatch(Rule):
         if world.absent(Standing.WAITING):
             return self._across_groups(world)
         found = world.disagreement
-        if found is None or found.aspect != "op":
+        if found is None or found.aspect is not Aspect.OP:
             return None
         culprits, hedge = words.blame(world, found)
         first, *rest = found.sides

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...calls import Aspect
 from ...errors import join_ranks
-from ...vocabulary import Standing
+from ...vocabulary import Ending, Standing
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, Disagreement
@@ -64,7 +64,7 @@ class SizeMismatch(Rule):
                 words.side(world.evidence, (found.peer,), f"{peer_did} {_elements(planned)}", None),
             ),
             fix="Let both ranks cut the tensor in the same way",
-            ending="abort" if dead else words.ending(world, {}),
+            ending=Ending.ABORT if dead else words.ending(world, {}),
         )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...calls import Aspect
 from ...errors import join_ranks
+from ...vocabulary import Ending
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment
@@ -30,7 +32,7 @@ class RootMismatch(Rule):
         if world.altered is not None and world.altered.kind == "op":
             return self._move(world, world.altered) if not world.waits and world.absence is None else None
         found = world.disagreement
-        if found is None or found.aspect != "root":
+        if found is None or found.aspect is not Aspect.ROOT:
             return None
         calls = [found.call(side) for side in found.sides]
         by_root = len({call.root for call in calls}) > 1
@@ -68,5 +70,5 @@ class RootMismatch(Rule):
                 words.side(world.evidence, (found.rank,), f"reduced with {did}", None),
             ),
             next_step="Use one reduce op, the same on every rank. The world is healthy: run the schedule again.",
-            ending="silent",
+            ending=Ending.SILENT,
         )

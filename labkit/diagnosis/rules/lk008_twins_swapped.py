@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...calls import SAME_LINE, by_majority, is_tie, site_key
 from ...errors import join_ranks
+from ...vocabulary import CallState, Ending
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, SequenceError
@@ -47,12 +48,12 @@ class TwinsSwapped(Rule):
             ),
             fix=f"{words.SAME_ORDER}: torch matches two calls of one shape by their order alone",
             facts=(f"all calls are done, and all agree in {words.sized(first)}",),
-            ending="silent",
+            ending=Ending.SILENT,
         )
 
     def _refused(self, world: Alignment) -> Verdict | None:
         """Safe mode has stopped calls that differ in their lines alone."""
-        refused = {rank: wait.call for rank, wait in world.waits.items() if wait.call.state == "refused"}
+        refused = {rank: wait.call for rank, wait in world.waits.items() if wait.call.state == CallState.REFUSED}
         one = next(iter(refused.values()), None)
         if one is None or not one.op.startswith(SAME_LINE):
             return None
@@ -76,7 +77,7 @@ class TwinsSwapped(Rule):
             waiting=rest,
             sides=words.wait_sides(world, (*mine, *rest)),
             fix=words.SAME_ORDER,
-            ending="error",
+            ending=Ending.ERROR,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
-from ...vocabulary import Standing
+from ...vocabulary import Ending, Standing
 from ...wire import Verdict
 from .. import words
 from ..alignment import Alignment, SequenceError
@@ -90,7 +90,7 @@ class SkippedCall(Rule):
             (found.rank,),
             sides=(words.side(world.evidence, (found.rank,), did, None), *words.wait_sides(world, world.waits)),
             fix="Let every rank make each move of its program, once",
-            ending="abort" if dead else words.ending(world, {}),
+            ending=Ending.ABORT if dead else words.ending(world, {}),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...timings import STALL_S
 from ...units import format_seconds
-from ...vocabulary import Standing
+from ...vocabulary import Activity, CallState, Standing
 from ...wire import CallSite, RankView, Side, Verdict
 from .. import words
 from ..alignment import Alignment
@@ -73,18 +73,18 @@ def _waiting(world: Alignment, text: str) -> str:
 
 
 def _mute(view: RankView) -> bool:
-    return not view.answers and view.activity != "idle"
+    return not view.answers and view.activity != Activity.IDLE
 
 
 def _site(view: RankView) -> CallSite | None:
-    return view.error.site if view.activity == "idle" and view.error is not None else view.line
+    return view.error.site if view.activity == Activity.IDLE and view.error is not None else view.line
 
 
 def _busy(world: Alignment, rank: int) -> str:
     view, calls = world.views[rank], world.calls[rank]
     if world.standing(rank) == Standing.UNBEGUN:
         return f"rank {rank} has not begun cell {world.focus}"
-    if view.activity == "idle" and calls and calls[-1].state == "failed":
+    if view.activity == Activity.IDLE and calls and calls[-1].state == CallState.FAILED:
         return f"rank {rank} came to {words.placed(calls[-1])} only after the others had stopped waiting"
     did = f"{'was' if view.activity == 'idle' else 'is'} busy in Python"
     did = f"rank {rank} {'holds the interpreter lock (GIL)' if _mute(view) else did}"

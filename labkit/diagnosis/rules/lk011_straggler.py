@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ...errors import join_ranks
 from ...timings import LATE_S, LATE_TIMES
 from ...units import format_seconds
+from ...vocabulary import CallState, Ending
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, Track
@@ -54,7 +55,7 @@ class Straggler(Rule):
             sides=(words.side(world.evidence, (rank,), f"came {behind} late to {words.named(call)}", call.site),),
             next_step=f"Give rank {rank} less to do before this call, or share the work among the ranks. The world is healthy.",
             facts=(f"came to {words.named(call)}: {', '.join(came)}",),
-            ending="slow",
+            ending=Ending.SLOW,
         )
 
     def _late_move(self, world: Alignment) -> Verdict | None:
@@ -72,7 +73,7 @@ class Straggler(Rule):
             sides=(words.side(world.evidence, (found.rank,), f"began {where} {seconds} late", None),),
             next_step=f"Give rank {found.rank} less to do before this step. The world is healthy.",
             facts=("no other rank paused as long between two of its moves",),
-            ending="slow",
+            ending=Ending.SLOW,
         )
 
 
@@ -81,7 +82,7 @@ def _last_to_come(world: Alignment) -> tuple[int, Track, int] | None:
     worst, found = 0.0, None
     for track in world.tracks.values():
         for seq, column in track.columns.items():
-            if len(column) < max(2, len(track.members)) or any(call.state != "done" for call in column.values()):
+            if len(column) < max(2, len(track.members)) or any(call.state != CallState.DONE for call in column.values()):
                 continue
             came = sorted((call.issued_s, rank) for rank, call in column.items())
             late_s, second_s = came[-1][0] - came[0][0], came[-2][0] - came[0][0]
@@ -101,7 +102,7 @@ class Late:
 
 def late(lines: Lines) -> Late | None:
     """The rank that let all others wait: longest between two moves of its own, and much longer than any other rank."""
-    if any(call.state != "done" for line in lines.values() for call in line):
+    if any(call.state != CallState.DONE for line in lines.values() for call in line):
         return None
     start_s = min((line[0].issued_s for line in lines.values() if line), default=0.0)
     worst: list[Late] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
+from ...vocabulary import CallState, Ending
 from ...wire import Verdict
 from .. import words
 from ..alignment import Alignment
@@ -24,7 +25,7 @@ class ContractRefused(Rule):
     title = "Safe mode refused a collective"
 
     def claim(self, world: Alignment) -> Verdict | None:
-        refused = tuple(rank for rank, wait in world.waits.items() if wait.call.state == "refused")
+        refused = tuple(rank for rank, wait in world.waits.items() if wait.call.state == CallState.REFUSED)
         waits = words.main_wait(world, refused)
         if waits is None or not world.agree or world.absence is not None:
             return None
@@ -36,5 +37,5 @@ class ContractRefused(Rule):
             sides=words.wait_sides(world, refused),
             fix="Read the ContractError: it names what differs",
             facts=tuple(sorted(errors)),
-            ending="error",
+            ending=Ending.ERROR,
         )
