@@ -18,7 +18,7 @@ from ..devices import Gpu
 from ..errors import StartError
 from .base import BACKENDS, Backend
 
-SHARED_GPU_NCCL = (2, 30, 0)
+SHARED_GPU_NCCL = (2, 30)  # the first that puts several ranks on one GPU
 VERSION_TIMEOUT_S = 10.0
 
 # Set whatever the user has set: recovery and the verdicts depend on these.
@@ -135,7 +135,7 @@ def check_shared_gpu(version: tuple[int, int, int] | None) -> None:
     >>> check_shared_gpu((2, 30, 7))
     """
     if version is not None and version < SHARED_GPU_NCCL:
-        has, needs = ".".join(map(str, version)), ".".join(map(str, SHARED_GPU_NCCL[:2]))
+        has, needs = ".".join(map(str, version)), ".".join(map(str, SHARED_GPU_NCCL))
         raise StartError(
             f"NCCL {has} puts one rank on a GPU; several need NCCL {needs}",
             hint='give one rank per GPU, or backend="gloo"',

@@ -1,9 +1,9 @@
-"""The first thing that runs in an engine: makes it a rank. The same code for every launcher.
+"""The first code that runs in an engine: it makes the process a rank. The same for every launcher.
 
-LABKIT_RANK, LABKIT_WORLD_SIZE   who it is
+LABKIT_RANK, LABKIT_WORLD_SIZE   its number and how many ranks there are
 LABKIT_RUN_DIR                   the world's private folder
-LABKIT_BACKEND, LABKIT_DEVICE    what it communicates with, and where its tensors are
-LABKIT_HOST_PID                  who holds the host it is on, if it is not on the kernel's
+LABKIT_BACKEND, LABKIT_DEVICE    the backend of its process groups, and where its tensors are
+LABKIT_HOST_PID                  the process that holds the host it is on, if that is not the kernel's
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .tap import Tap
 
 
 def install() -> None:
-    """Read the environment, hang the two doors into the engine's kernel, and fill the learner's namespace."""
+    """Read the environment, add both kinds of request to the engine's kernel, and fill the learner's namespace."""
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
@@ -88,7 +88,7 @@ def make_context(namespace: dict[str, Any]) -> RankContext:
 
 
 def _after_fork() -> None:
-    """What a fork shares and must not, and what torch read when it was imported in the fork server."""
+    """Give a fork its own random numbers, and what torch read from the environment of the fork server."""
     import numpy
 
     random.seed()

@@ -50,7 +50,7 @@ def test_others_are_left(joined: Pair) -> None:
         pass
     assert group.cut() == 0
     group._inodes = {inode(near)}
-    group.spare(near.getpeername()[1])
+    group.keep_port(near.getpeername()[1])
     assert group.cut() == 0
     near.sendall(b"x")
     assert far.recv(1) == b"x"

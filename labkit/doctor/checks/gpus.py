@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from ...backends.nccl import SHARED_GPU_NCCL
 from ...devices import GpuListing, named_gpu, visible_gpus
 from ...units import format_bytes
 from ..base import Context, Finding, check
@@ -79,16 +80,13 @@ def check_gpus(context: Context) -> Finding:
 
 
 # ---- sharing
-FIRST_NCCL = (2, 30)
-
-
 def judge_sharing(torch: TorchFacts, machine: GpuListing) -> Finding:
     version = ".".join(map(str, torch.nccl))
     exclusive = [gpu.visible for gpu in machine.gpus if "exclusive" in gpu.compute_mode.lower()]
     facts = {"nccl": version, "exclusive_gpus": tuple(exclusive)}
     if torch.error or not torch.nccl:
         return Finding("note", "no NCCL, so not with NCCL", facts=facts)
-    if torch.nccl < FIRST_NCCL:
+    if torch.nccl < SHARED_GPU_NCCL:
         return Finding("note", f"not possible: NCCL {version}, needed is 2.30 or newer", facts=facts)
     if exclusive:
         step = "nvidia-smi -c DEFAULT, as administrator"

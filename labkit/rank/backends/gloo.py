@@ -31,7 +31,7 @@ class GlooRank(RankBackend):
 
     def keep_port(self, port: int) -> None:
         """Never cut a connection to this port."""
-        self.sockets.spare(port)
+        self.sockets.keep_port(port)
 
     def release(self, interrupt: Callable[[], object]) -> int:
         """A wait that was cut raises by itself; an interrupt on top would hide its message, so none is sent here."""
@@ -76,11 +76,11 @@ class GroupSockets:
 
     def __init__(self) -> None:
         self._inodes: set[str] = set()
-        self._spared_ports: set[int] = set()
+        self._kept_ports: set[int] = set()
 
-    def spare(self, port: int) -> None:
+    def keep_port(self, port: int) -> None:
         """Never cut a connection to this port (the store's)."""
-        self._spared_ports.add(port)
+        self._kept_ports.add(port)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -115,7 +115,7 @@ class GroupSockets:
             if os.readlink(f"/proc/self/fd/{descriptor}") != inode:  # noqa: PTH115 - closed, and its number used again
                 return 0
             with socket.socket(fileno=os.dup(descriptor)) as end:
-                if end.family not in (socket.AF_INET, socket.AF_INET6) or end.getpeername()[1] in self._spared_ports:
+                if end.family not in (socket.AF_INET, socket.AF_INET6) or end.getpeername()[1] in self._kept_ports:
                     return 0
                 end.shutdown(socket.SHUT_RDWR)
         except OSError:  # not connected (a listener), or closed meanwhile

@@ -11,8 +11,8 @@ from ..dispatch import OPS
 
 
 @dataclass
-class RankHands:
-    """What an armed fault may know of its rank, and the one thing it must tell."""
+class RankFaultContext:
+    """What an armed fault may know of its rank, and how it says that it has fired."""
 
     context: RankContext
 
@@ -32,11 +32,11 @@ class RankHands:
 @OPS.register("arm")
 def arm(context: RankContext, *, fault: str, params: dict[str, Any]) -> None:
     """Put a fault's interceptor in front of this rank's calls."""
-    context.tap.interceptors.append(FAULTS[fault].arm(RankHands(context), **params))
+    context.tap.interceptors.append(FAULTS[fault].arm(RankFaultContext(context), **params))
 
 
 @OPS.register("disarm")
 def disarm(context: RankContext) -> dict[str, int]:
-    """Take every fault out, with what it may hold back; says how many have fired in this rank's life."""
+    """Take every fault out, with the calls it holds back; how many faults have fired in this process."""
     context.tap.interceptors.clear()
     return {"fired": context.ring.fired}
