@@ -24,7 +24,7 @@ from .errors import LabkitError, UsageError, count, shown
 from .hosts import command as hosts_command
 
 if TYPE_CHECKING:
-    from .doctor.strays import WorldFound
+    from .runfolder import WorldFound
 
 _UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of a full disk, or a closed file
 COMMANDS = ("doctor", "stop", "faults", "labs", "bench", "hosts", "version")
@@ -201,7 +201,7 @@ def _tinted(text: str) -> str:
 
 
 def _stop(options: argparse.Namespace) -> int:
-    from .doctor.strays import find_worlds, remove_folder, stop_world
+    from .runfolder import find_worlds, remove_folder, stop_world
 
     found = find_worlds()
     if found.distrust:

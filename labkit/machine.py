@@ -7,11 +7,9 @@ and the tightest limit counts. `read` returns the text of a file or None, so tha
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -98,28 +96,6 @@ def _number(text: str | None) -> int | None:
 def _droppable(stat: str) -> int:
     rows = dict(line.split(" ", 1) for line in stat.splitlines() if " " in line)
     return _number(rows.get("total_inactive_file") or rows.get("inactive_file")) or 0
-
-
-def create_times(pids: Iterable[int]) -> dict[int, float]:
-    """When each of our own living processes among `pids` was created, in seconds since the epoch.
-
-    Left out: pids that are free, zombies (nothing of them runs), and processes of another user.
-    """
-    mine = user_id()
-    found = {}
-    for pid in set(pids):
-        with contextlib.suppress(psutil.Error, ValueError, OverflowError):
-            process = psutil.Process(pid)
-            with process.oneshot():
-                if process.status() == psutil.STATUS_ZOMBIE or (mine is not None and process.uids().real != mine):
-                    continue
-                found[pid] = float(process.create_time())
-    return found
-
-
-def user_id() -> int | None:
-    """Our user number, or None on a system without them."""
-    return os.getuid() if hasattr(os, "getuid") else None
 
 
 def interfaces() -> dict[str, tuple[str, ...]]:

@@ -26,9 +26,9 @@ from .driver.fake import FakeCluster
 from .driver.fake.messages import LINK
 from .driver.record import Recorder
 from .driver.replay import Change, Replay
-from .driver.rundir import run_root
 from .driver.world import DEADLINE_S, World
 from .instruments.labnote import DESK
+from .runfolder import run_root
 from .schedule.cost import Link
 from .schedule.recording import load_record, save_record
 from .schedule.records import Source

@@ -32,6 +32,8 @@ LEAVES = {
     "machine",
     "devices",
     "backends",
+    "processes",
+    "runfolder",
 }
 PURE = LEAVES | {"diagnosis", "recovery", "labrecord", "schedule", "timeline"}
 SPECS = PURE | {"faults", "exercises"}
@@ -55,6 +57,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     **{part: (LEAVES, set()) for part in LEAVES},
     "plain": (LEAVES, {"msgspec"}),
     "machine": (LEAVES, {"psutil"}),
+    "processes": (LEAVES, {"psutil", "setproctitle"}),
     **{part: (PURE, {"numpy"}) for part in PURE - LEAVES},
     "faults": (SPECS, {"numpy"}),
     "exercises": (SPECS, {"numpy"}),

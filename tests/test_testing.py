@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from labkit import testing
-from labkit.driver.rundir import RunDir
+from labkit.runfolder import RunFolder
 from labkit.testing import MARK, fake_world, leak_check
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -68,7 +68,7 @@ def test_a_port_and_a_descriptor_are_caught() -> None:
 def test_a_folder_is_caught(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("LABKIT_RUN_ROOT", str(tmp_path / "runs"))
     with pytest.raises(AssertionError, match=f"folders: {os.getpid()}-"), leak_check(wait_s=0):
-        made = RunDir.create()
+        made = RunFolder.create()
     made.remove()
 
 

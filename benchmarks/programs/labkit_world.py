@@ -89,7 +89,7 @@ class Ops:
         """PSS of every process of the world, by what it is."""
         pids = [outcome.value["pid"] for outcome in self.world.run("ping").outcomes]
         cluster = self.world._cluster
-        around = [cluster._controller, cluster._store[0]]
+        around = [cluster.pids["controller"], cluster.pids["store"]]
         if self._arguments.launcher != "subprocess":
             from labkit.driver.current import HOLDER
 

@@ -50,7 +50,7 @@ class Context:
     """
 
     def __init__(self, ranks: int, env: Mapping[str, str] | None = None, run_root: Path | None = None) -> None:
-        from .strays import run_root as default_run_root
+        from ..runfolder import run_root as default_run_root
 
         self.ranks = ranks
         self.env: dict[str, str] = dict(os.environ if env is None else env)

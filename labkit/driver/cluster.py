@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import threading
+import secrets
+import signal
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..errors import DeadlineExceeded, RankError, StartError, join_ranks
+from ..processes import Child, send, wait_ended
 from ..ring import read_ring
+from ..runfolder import RunFolder
 from ..wire import Outcome
 from .feed import Feed, Seat
 from .ipp import IppTransport
-from .launch import Launcher, kill
+from .launch import Launcher
 from .placement import Ground
-from .rundir import RunDir
 from .spaces import Shape
 from .transport import Pending
 
@@ -26,6 +28,8 @@ FORM_TIMEOUT_S = 15.0
 FORM_DELAYS = 60  # and so many delays of a link between hosts: four ranks need 30, one after the other
 COME_UP_TIMEOUT_S = 60.0
 FORM_MOST_S = 120.0
+END_TIMEOUT_S = 5.0
+_LOG = logging.getLogger("labkit.cluster")
 SLOW_LINKS = "groups form by some dozens of messages: give the links between the hosts more rate or less delay"
 
 
@@ -33,7 +37,7 @@ class Cluster:
     """What a world runs on. Every method has a deadline; after an error, `stop` takes everything away."""
 
     def __init__(
-        self, folder: RunDir, launcher: Launcher, seats: Sequence[Seat], *, backend: str, group_timeout_s: float,
+        self, folder: RunFolder, launcher: Launcher, seats: Sequence[Seat], *, backend: str, group_timeout_s: float,
         under: Ground | None = None,
     ) -> None:  # fmt: skip
         self.folder, self.launcher, self.backend = folder, launcher, backend
@@ -43,20 +47,48 @@ class Cluster:
         self.generation = 0
         self.transport: Any = None
         self.feed: Any = None
-        self._store = (0, 0)
-        self._controller = 0
-        self._stopping = False
-        self._helpers = object()
-        self._ended = threading.Condition()
+        self._children: dict[str, Child] = {}  # by name: "controller", "store", "rank 2", ...
+        self._port = 0  # the store's
+        self._store_key = secrets.token_hex(16)
 
     @property
     def world_size(self) -> int:
         return len(self.seats)
 
     @property
+    def pids(self) -> dict[str, int]:
+        """The number of each process that runs, by name: "controller", "store", "rank 0", ..."""
+        return {name: child.pid for name, child in self._children.items() if child.pid and not child.ended.is_set()}
+
+    @property
     def lost(self) -> bool:
         """Whether the controller or the folder is gone, and with it the way to every rank."""
-        return self._controller == 0 or not self.folder.path.is_dir()
+        return self.controller_state() == "dead" or not self.folder.path.is_dir()
+
+    def controller_state(self) -> str:
+        """ "running", "stopped" (SIGSTOP: no request and no answer passes until it goes on), or "dead"."""
+        return self._children["controller"].state if "controller" in self._children else "dead"
+
+    def check_controller(self) -> None:
+        """RankError if no request can reach a rank, or come back from one, because of the controller's process."""
+        state = self.controller_state()
+        if state == "stopped":
+            raise RankError(
+                f"the controller (process {self._children['controller'].pid}) is stopped, so no rank can be reached",
+                hint="world.recover() lets it go on",
+                ranks=[],
+            )
+        if state == "dead":
+            raise RankError(
+                "the controller has exited, so no rank can be reached", hint="world.recover() starts all anew", ranks=[]
+            )
+
+    def resume_controller(self) -> bool:
+        """Let a stopped controller go on (SIGCONT); whether it was stopped. Answers that it held back come then."""
+        controller = self._children.get("controller")
+        if controller is None or controller.process is None or controller.state != "stopped":
+            return False
+        return send(controller.process, signal.SIGCONT)
 
     # ---- up
     def start(self, mode: str, say: Callable[[str], None] = lambda text: None) -> None:
@@ -68,8 +100,7 @@ class Cluster:
 
     def _start_all(self) -> None:
         """Everything at once: engines wait for their controller by themselves."""
-        self._helpers = object()  # a helper of an earlier start that is told to have ended must not take this one's place
-        self._controller = self.launcher.controller(partial(self._lost, "controller", self._helpers))
+        self.launcher.controller(self._child("controller"))
         self._launch(range(self.world_size))
         self._start_store()
         self.transport = IppTransport(self.folder.path, COME_UP_TIMEOUT_S)
@@ -78,7 +109,12 @@ class Cluster:
 
     def _start_store(self) -> None:
         env = self.under.store_environment() if self.under else {}
-        self._store = self.launcher.store(env, partial(self._lost, "store", self._helpers))
+        self._port = self.launcher.store(self._child("store"), env)
+
+    def _child(self, name: str) -> Child:
+        """A child to be started; from now on it is the one of this name, and the exit of an earlier one changes nothing."""
+        self._children[name] = child = Child(name, self._exited)
+        return child
 
     def start_ranks(self, ranks: Sequence[int] | range) -> None:
         """Start these ranks and wait until they can be reached."""
@@ -96,9 +132,11 @@ class Cluster:
                 "LABKIT_RUN_DIR": str(self.folder.path), "LABKIT_BACKEND": self.backend, "LABKIT_DEVICE": seat.device,
                 "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.world_size),
             }  # fmt: skip
-            # the exit may be told before `pid` is known here, so the seat is told apart by a token
-            seat.token = token = object()
-            seat.pid = self.launcher.rank(rank, env, partial(self._rank_ended, rank, token))
+            child = self._child(f"rank {rank}")
+            self.launcher.rank(child, rank, env)
+            seat.pid = child.pid
+            if child.ended.is_set():  # told before its number was known here
+                self._exited(child)
 
     def _await(self, ranks: Sequence[int] | range) -> None:
         """Wait until ranks can be reached; StartError with its last words for one that ends instead."""
@@ -124,11 +162,11 @@ class Cluster:
         """Form the next generation on all ranks; the value of the check all-reduce. RankError if it fails."""
         if self.under is not None:
             self.under.check_wire()
-        if self._store[0] == 0:
+        if self._port == 0:
             self._start_store()
         self.generation += 1
         payload = {
-            "generation": self.generation, "host": self.under.store_host if self.under else "127.0.0.1", "port": self._store[1],
+            "generation": self.generation, "host": self.under.store_host if self.under else "127.0.0.1", "port": self._port,
             "timeout_s": self.group_timeout_s, "mode": mode,
         }  # fmt: skip
         pendings = [self.transport.request(rank, "form", payload) for rank in range(self.world_size)]
@@ -161,39 +199,29 @@ class Cluster:
             wait(open_ones, timeout=0.1, return_when=FIRST_COMPLETED)
 
     # ---- endings
-    def _rank_ended(self, rank: int, token: object, status: int) -> None:
-        seat = self.seats[rank]
-        if seat.token is not token:
-            return
-        with self._ended:
-            seat.exit_code = status
-            self._ended.notify_all()
-        kill(seat.pid)  # what it had started in its session
-        self.folder.forget(seat.pid)
-        if not self._stopping and self.transport is not None:
-            self.transport.rank_gone(rank)
+    def _exited(self, child: Child) -> None:
+        """Called from the launcher's thread of exits."""
+        self.folder.forget(child.process)
+        if self._children.get(child.name) is not child:
+            return  # one that we have ended and replaced
+        if child.name == "store":
+            self._port = 0
+        elif child.name != "controller":
+            rank = int(child.name.removeprefix("rank "))
+            self.seats[rank].exit_code = child.exit_code
+            if self.transport is not None:
+                self.transport.rank_gone(rank)
 
-    def _lost(self, what: str, helpers: object, status: int) -> None:
-        if helpers is not self._helpers:
-            return
-        if what == "store":
-            self._store = (0, 0)
-        else:
-            pid, self._controller = self._controller, 0
-            if pid:
-                kill(pid)  # its own child lives in the same session, and is not told
-
-    def end_ranks(self, ranks: Sequence[int], timeout_s: float = 5.0) -> None:
-        """Kill ranks by their recorded pids and wait until they and their ids are gone."""
-        for rank in ranks:
-            if self.seats[rank].exit_code is None:
-                kill(self.seats[rank].pid)
-        end = time.monotonic() + timeout_s
-        with self._ended:
-            while any(self.seats[rank].exit_code is None for rank in ranks):
-                if not self._ended.wait(max(0.0, end - time.monotonic())):
-                    raise DeadlineExceeded(f"{join_ranks(ranks)} did not end", hint="`labkit stop`", ranks=list(ranks))
-        for rank in ranks:
+    def end_ranks(self, ranks: Sequence[int], timeout_s: float = END_TIMEOUT_S) -> None:
+        """Kill ranks and wait until they and their ids are gone."""
+        children = [self._children[f"rank {rank}"] for rank in ranks]
+        for child in children:
+            child.kill()
+        if left := wait_ended(children, timeout_s):
+            late = [rank for rank, child in zip(ranks, children, strict=True) if child in left]
+            raise DeadlineExceeded(f"{join_ranks(late)} did not end", hint="`labkit stop`", ranks=late)
+        for rank, child in zip(ranks, children, strict=True):
+            self.seats[rank].exit_code = child.exit_code
             self.transport.rank_gone(rank)
         for rank in ranks:
             self.transport.wait_gone(rank, timeout_s)
@@ -211,19 +239,17 @@ class Cluster:
             (self.folder.path / "security" / f"ipcontroller-{name}.json").unlink(missing_ok=True)
         self._start_all()
 
-    def _end_all(self) -> None:
-        self._stopping = True
-        try:
-            if self.transport is not None:
-                self.transport.close()
-            for seat in self.seats:
-                if seat.pid and seat.exit_code is None:
-                    kill(seat.pid)
-            for pid in (self._controller, self._store[0]):
-                if pid:
-                    kill(pid)
-        finally:
-            self._stopping = False
+    def _end_all(self) -> list[Child]:
+        """End every process and wait until that is told; those that did not end. What follows from an exit is over first."""
+        children, self._children = list(self._children.values()), {}
+        if self.transport is not None:
+            self.transport.close()
+        for child in children:
+            child.kill()
+        left = wait_ended(children, END_TIMEOUT_S)
+        for child in left:
+            _LOG.warning("%s (process %d) did not end in %g s; `labkit stop` tries again", child.name, child.pid, END_TIMEOUT_S)
+        return left
 
     @property
     def hosts(self) -> tuple[int, ...]:
@@ -232,11 +258,12 @@ class Cluster:
 
     def stop(self, *, keep_hosts: bool = False) -> None:
         """End everything and remove the folder."""
-        self._end_all()
+        left = self._end_all()
         self.launcher.close()
         if self.under is not None and not keep_hosts:
             self.under.close()
-        self.folder.remove()
+        if not left:  # else the note in it is how they are found later
+            self.folder.remove()
 
 
 def last_line(log: Path) -> str:

@@ -1,25 +1,27 @@
-"""The kernel's hand on the fork server (which itself is rank/forkserver.py)."""
+"""The kernel's side of the fork server (which itself is rank/forkserver.py)."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import StartError
+from ..processes import Child, ExitQueue, Identity
 
 READY_TIMEOUT_S = 120.0
 FORK_TIMEOUT_S = 30.0
+_OTHER_WAY = 'try labkit.start(launcher="subprocess")'
+# One thread, or no fork is safe: libraries that start a pool when they are imported must not. And see `processes.set_title`.
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "", "SPT_NOENV": "1"}
 
 
 class ForkServer:
@@ -34,18 +36,22 @@ class ForkServer:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "labkit.rank.forkserver", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": ""},
+                start_new_session=True, env={**os.environ, **_ENVIRONMENT},
             )  # fmt: skip
         theirs.close()
         self._sock = ours
         self.ready: Future[None] = Future()
         self._replies: dict[int, Future[dict[str, Any]]] = {}
-        self._watchers: dict[int, Callable[[int], None]] = {}
+        self._children: dict[int, Child] = {}
         self._ended: dict[int, int] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._over = False
-        threading.Thread(target=self._read, args=(ours.makefile("rb"),), name="labkit-forkserver", daemon=True).start()
+        self._exits = ExitQueue()
+        self._reader = threading.Thread(
+            target=self._read, args=(ours.makefile("rb"),), name="labkit-forkserver", daemon=True
+        )  # fmt: skip
+        self._reader.start()
 
     @property
     def pid(self) -> int:
@@ -53,42 +59,42 @@ class ForkServer:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        """Whether it can make children."""
+        return not self._over and self._process.poll() is None
 
-    def fork(
-        self, kind: str, argv: list[str], env: dict[str, str], log: str, on_exit: Callable[[int], None], *, folder: str = ""
-    ) -> dict[str, Any]:
-        """Fork a child; returns {"pid": ...} (and a store's "port"). `on_exit(status)` is called when it ends.
+    def fork(self, child: Child, request: dict[str, Any]) -> dict[str, Any]:
+        """Make `child` by a fork (see rank/forkserver.py for the request); the answer has a store's "port".
 
-        `folder` is removed by the fork server if this kernel dies without having removed it.
+        `child.on_exit` is called when it ends. StartError if there is no answer in time; a child that comes later is ended.
         """
         reply: Future[dict[str, Any]] = Future()
         number = next(self._numbers)
-        request = {"seq": number, "kind": kind, "argv": argv, "env": env, "log": log, "cwd": str(Path.cwd()), "folder": folder}
         with self._lock:
             if self._over:
-                raise StartError("the fork server has ended", hint='try labkit.start(launcher="subprocess")')
+                raise StartError("the fork server has ended", hint=_OTHER_WAY)
             self._replies[number] = reply
         try:
-            self._sock.sendall(json.dumps(request).encode() + b"\n")
+            self._sock.sendall(json.dumps({**request, "seq": number}).encode() + b"\n")
             answer = reply.result(READY_TIMEOUT_S if not self.ready.done() else FORK_TIMEOUT_S)
         except (OSError, TimeoutError):
-            raise StartError(f"the fork server did not make a {kind}", hint='try labkit.start(launcher="subprocess")') from None
+            reply.add_done_callback(_end_late)
+            raise StartError(f"the fork server did not make the {request['kind']}", hint=_OTHER_WAY) from None
         except KeyboardInterrupt:
-            reply.add_done_callback(_end_orphan)  # the child may be there already, and nobody would know its pid
+            reply.add_done_callback(_end_late)
             raise
         if "error" in answer:
-            raise StartError(str(answer["error"]), hint='try labkit.start(launcher="subprocess")')
-        self._watch(answer["pid"], on_exit)
+            raise StartError(str(answer["error"]), hint=_OTHER_WAY)
+        self._adopt(child, Identity(answer["pid"], answer["start"]))
         return answer
 
-    def _watch(self, pid: int, on_exit: Callable[[int], None]) -> None:
+    def _adopt(self, child: Child, process: Identity) -> None:
+        child.process = process
         with self._lock:
-            status = self._ended.pop(pid, -9 if self._over else None)
-            if status is None:
-                self._watchers[pid] = on_exit
-        if status is not None:
-            on_exit(status)
+            exit_code = self._ended.pop(process.pid, -9 if self._over else None)
+            if exit_code is None:
+                self._children[process.pid] = child
+        if exit_code is not None:
+            self._exits.put(child, exit_code)
 
     def _read(self, lines: BinaryIO) -> None:
         try:
@@ -109,40 +115,43 @@ class ForkServer:
                 reply.set_result(message)
         elif "exit" in message:
             with self._lock:
-                on_exit = self._watchers.pop(message["exit"], None)
-                if on_exit is None:  # it ended before whoever asked for it had its pid
+                child = self._children.pop(message["exit"], None)
+                if child is None:  # it ended before whoever asked for it had its number
                     self._ended[message["exit"]] = message["status"]
-            if on_exit is not None:
-                on_exit(message["status"])
+            if child is not None:
+                self._exits.put(child, message["status"])
 
     def _gone(self) -> None:
-        """The fork server has ended, and with it, by the kernel's own rule, all of its children."""
+        """Nothing more comes from it, so it has to end; with it, by the system's rule, all of its children do."""
+        self._process.kill()
         with self._lock:
             self._over = True
             replies, self._replies = list(self._replies.values()), {}
-            watchers, self._watchers = list(self._watchers.values()), {}
-        error = StartError("the fork server has ended", hint='try labkit.start(launcher="subprocess")')
+            children, self._children = list(self._children.values()), {}
+        error = StartError("the fork server has ended", hint=_OTHER_WAY)
         for reply in replies:
             reply.set_exception(error)
         if not self.ready.done():
             self.ready.set_exception(error)
-        for on_exit in watchers:
-            on_exit(-9)
+        for child in children:
+            self._exits.put(child, -9)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Hang up: the fork server ends its children and itself."""
         with suppress(OSError):  # hung up already
-            self._sock.shutdown(socket.SHUT_RDWR)
+            self._sock.shutdown(socket.SHUT_WR)
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(timeout_s)
+        self._reader.join(timeout_s)
+        self._exits.close(timeout_s)
         self._sock.close()
 
 
-def _end_orphan(reply: Future[dict[str, Any]]) -> None:
-    """End a child whose maker was interrupted before it knew the pid."""
+def _end_late(reply: Future[dict[str, Any]]) -> None:
+    """End a child that nobody waits for any more: its number came too late to be told."""
     if reply.exception() is None and "pid" in reply.result():
-        with suppress(OSError):
-            os.killpg(reply.result()["pid"], signal.SIGKILL)
+        answer = reply.result()
+        Child("late", process=Identity(answer["pid"], answer["start"])).kill()

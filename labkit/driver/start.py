@@ -13,6 +13,7 @@ from ..devices import Gpu, find_gpus
 from ..errors import NotEnoughMemory, StartError, UsageError, WorldMismatch
 from ..machine import DEFAULT_RANKS, MAX_RANKS, RANK_BYTES, free_memory_bytes
 from ..registry import unknown
+from ..runfolder import RunFolder, run_root
 from ..units import format_bytes, is_whole
 from .cluster import Cluster, seat_environment
 from .core import Listener
@@ -20,7 +21,6 @@ from .current import HOLDER
 from .feed import Seat
 from .launch import ForkLauncher, Launcher, ProcessLauncher
 from .placement import Ground, ground
-from .rundir import RunDir, run_root
 from .spaces import Shape
 from .world import DEADLINE_S, World
 
@@ -191,7 +191,7 @@ def _try_up(
     seats: list[Seat], backend: str, launcher: str, mode: str, group_timeout_s: float, say: Callable[[str], None],
     under: Ground | None,
 ) -> Cluster:  # fmt: skip
-    folder = RunDir.create()
+    folder = RunFolder.create()
     cluster: Cluster | None = None
     try:
         made = _launcher(launcher, folder)
@@ -206,7 +206,7 @@ def _try_up(
     return cluster
 
 
-def _launcher(name: str, folder: RunDir) -> Launcher:
+def _launcher(name: str, folder: RunFolder) -> Launcher:
     if name == "subprocess" or (name == "auto" and not can_fork()):
         return ProcessLauncher(folder)
     return ForkLauncher(HOLDER.server, folder)

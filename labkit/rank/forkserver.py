@@ -5,12 +5,15 @@ holds. It serves three needs: torch is imported once and its pages are shared; a
 while the others live; and nothing outlives the kernel (end of file on FD ends every child, and a child
 dies with the fork server).
 
-    -> {"seq": 1, "kind": "rank" | "controller" | "store", "argv": [...], "env": {...}, "log": path}
-    <- {"seq": 1, "pid": 123}  (a store also gets {"port": 4567})
+    -> {"seq": 1, "kind": "rank" | "controller" | "store", "argv": [...], "env": {...}, "log": path, "cwd": path,
+        "folder": path, "title": "labkit: rank 2 of world 2821", "short": "labkit rank 2"}
+    <- {"seq": 1, "pid": 123, "start": 1700000000.5}  (when it was created; a store also gets {"port": 4567})
+    <- {"seq": 1, "error": "why there is no child"}
     <- {"exit": 123, "status": -9}
     <- {"ready": "controller" | "rank"}
 
-It stays single-threaded and never touches CUDA or zmq, so that a fork is safe.
+It stays single-threaded and never touches CUDA or zmq, so that a fork is safe; before each fork it looks whether that is so.
+`folder` is removed when the kernel has died without having removed it.
 """
 
 from __future__ import annotations
@@ -24,20 +27,24 @@ import shutil
 import signal
 import socket
 import sys
+import threading
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 import psutil
 
+from ..processes import end_session, identify, set_title
 from . import place
 
+STORE_TIMEOUT_S = 20.0
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(descriptor: int) -> None:
     """Serve until the kernel closes its end."""
+    set_title(f"labkit: fork server of kernel {os.getppid()}", "labkit forks")
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(wake, False)
@@ -62,6 +69,7 @@ class _Server:
         gc.disable()  # imports make only what stays, and a third of their time went into looking for garbage
         # every engine would import debugpy, a quarter of a second, for a debugger that ranks do not have
         sys.modules["debugpy"] = None  # type: ignore[assignment]
+        import ipykernel.debugger  # noqa: F401 - once it is here without debugpy, no engine looks for it again
         import ipyparallel.controller.app
         import ipyparallel.engine.app  # noqa: F401
 
@@ -127,11 +135,15 @@ class _Server:
     def reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if pid == 0:
+            if ended is None:
                 return
+            pid = ended.si_pid
+            if pid in self.children:
+                end_session(pid)
+            _, status = os.waitpid(pid, 0)
             if pid in self.children:
                 self.children.discard(pid)
                 self.say(exit=pid, status=os.waitstatus_to_exitcode(status))
@@ -152,6 +164,10 @@ class _Server:
 
     def perform(self, request: dict[str, Any]) -> None:
         """Fork one child; a store's port comes back through a pipe."""
+        why = unsafe_to_fork()
+        if why:
+            self.say(seq=request["seq"], error=f"a fork is not safe: {why}")
+            return
         reader, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -163,20 +179,25 @@ class _Server:
             self.owners[pid] = (request["env"].get("LABKIT_RUN_DIR", ""), request["env"].get("LABKIT_RANK", ""))
         if request.get("folder"):
             self.folders.add(request["folder"])
-        extra: dict[str, Any] = {}
-        if request["kind"] == "store":
-            with os.fdopen(reader) as pipe:
-                text = pipe.readline()
-            extra = {"port": int(text)} if text.strip() else {"error": "the store could not start"}
+        answer: dict[str, Any] = {"pid": pid}
+        with os.fdopen(reader) as pipe:
+            if request["kind"] == "store":
+                text = pipe.readline() if select.select([pipe], [], [], STORE_TIMEOUT_S)[0] else ""
+                answer = {"pid": pid, "port": int(text)} if text.strip() else {"error": "the store could not start"}
+        if "error" in answer:
+            os.kill(pid, signal.SIGKILL)  # a child that we have not collected: the number is its own
         else:
-            os.close(reader)
-        self.say(seq=request["seq"], pid=pid, **extra)
+            created = identify(pid)
+            assert created is not None
+            answer["start"] = created.start_s
+        self.say(seq=request["seq"], **answer)
 
     def become(self, request: dict[str, Any], writer: int) -> None:
         """The child's side of the fork; never returns."""
         status = 1
         gc.enable()
         try:
+            set_title(request["title"], request["short"])
             self.detach(request)
             if request["kind"] == "store":
                 from .store import keep_store
@@ -234,9 +255,9 @@ class _Server:
     def end(self) -> None:
         """End every child, with whatever it has started in its session, by the pids we forked."""
         for pid in self.children:
-            for end in (os.killpg, os.kill):  # one that was forked just now has no session of its own yet
-                with suppress(OSError):
-                    end(pid, signal.SIGKILL)
+            end_session(pid)
+            with suppress(OSError):  # one that was forked just now has no session of its own yet
+                os.kill(pid, signal.SIGKILL)
         while self.children and self.reaped():
             continue
         self.end_orphans()
@@ -252,6 +273,23 @@ class _Server:
             return False
         self.children.discard(pid)
         return True
+
+
+def unsafe_to_fork() -> str:
+    """Why a fork of this process could go wrong, "" if it can't.
+
+    A lock that another thread holds stays locked in the child for ever, and CUDA does not survive a fork.
+    """
+    try:
+        threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208 - before each fork
+    except OSError:
+        threads = threading.active_count()
+    if threads > 1:
+        return f"the fork server has {threads} threads, and may have one only"
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        return "the fork server has initialised CUDA, which a fork can't use"
+    return ""
 
 
 def run_controller(argv: list[str]) -> None:

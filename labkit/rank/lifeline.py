@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 
+from ..processes import set_title
 from .place import join_user
 
 
@@ -28,6 +29,8 @@ def main() -> None:
     """Watch, and be the module."""
     descriptor, flag, module, *arguments = sys.argv[1:]
     assert flag == "-m"
+    set_title(os.environ.pop("LABKIT_TITLE", module), os.environ.pop("LABKIT_SHORT_TITLE", module))
+    os.environ.pop("SPT_NOENV", None)  # it was meant for this process alone
     join_user()
     threading.Thread(target=_watch, args=(int(descriptor),), name="labkit-lifeline", daemon=True).start()
     sys.argv = [module, *arguments]

@@ -43,7 +43,7 @@ def own_bytes(pid: int) -> int:
 def test_two_hundred_random_faults(world_of: WorldMaker) -> None:
     world = world_of(SIZE)
     rng = random.Random(SEED)
-    keepers = [os.getpid(), world.core.cluster._controller, world.core.cluster._store[0]]
+    keepers = [os.getpid(), world.core.cluster.pids["controller"], world.core.cluster.pids["store"]]
     marks: list[tuple[int, int, int]] = []
     seen: dict[str, int] = {}
     unnamed: list[str] = []
@@ -62,7 +62,7 @@ def test_two_hundred_random_faults(world_of: WorldMaker) -> None:
         assert world.run("all_reduce", numel=2).values == ((6.0, 6.0),) * SIZE
         if number % 20 == 19:
             marks.append((descriptors(keepers), len(own_children()), sum(map(own_bytes, keepers))))
-    assert world.core.cluster._controller == keepers[1], "the controller was replaced"
+    assert world.core.cluster.pids["controller"] == keepers[1], "the controller was replaced"
     assert unnamed == []
     first, last = marks[1], marks[-1]
     assert last[0] <= first[0] + 5, marks

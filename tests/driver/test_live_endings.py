@@ -24,7 +24,7 @@ from labkit.driver.start import start
 from labkit.driver.current import HOLDER
 world = start(2, "gloo", launcher=sys.argv[1])
 cluster = world.core.cluster
-pids = [seat.pid for seat in cluster.seats] + [cluster._controller, cluster._store[0]]
+pids = list(cluster.pids.values())
 if HOLDER.running_server is not None:
     pids.append(HOLDER.running_server.pid)
 print(json.dumps({"pids": pids, "folder": str(cluster.folder.path)}), flush=True)

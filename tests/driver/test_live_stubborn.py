@@ -140,7 +140,7 @@ def test_an_interrupted_recovery_is_whole(world_of: WorldMaker) -> None:
 def test_a_lost_controller_is_said_and_mended(world_of: WorldMaker) -> None:
     world = world_of(2)
     before = {child.pid for child in psutil.Process().children(recursive=True)}
-    os.kill(world.core.cluster._controller, signal.SIGKILL)
+    os.kill(world.core.cluster.pids["controller"], signal.SIGKILL)
     time.sleep(0.3)
     assert "controller" in world.status().note
     with pytest.raises(RankDead, match=r"world\.recover"):

@@ -294,7 +294,7 @@ def test_ranks_at_work_keep_their_variables_when_they_are_freed(world_of: WorldM
 def test_stop_leaves_no_process_and_no_folder(world_of: WorldMaker) -> None:
     world = world_of(3)
     folder = world.core.cluster.folder.path
-    pids = [card.pid for card in world.status().cards] + [world.core.cluster._controller, world.core.cluster._store[0]]
+    pids = list(world.core.cluster.pids.values())
     world.try_fault("swapped-order", 1)
     world.stop()
     end = time.monotonic() + 3

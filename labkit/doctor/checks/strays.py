@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from ...runfolder import OWN_FOLDER, FoundWorlds, find_worlds
 from ..base import Context, Finding, check
-from ..strays import RunFolder, find_worlds
 
 
-def judge_strays(found: RunFolder) -> Finding:
+def judge_strays(found: FoundWorlds) -> Finding:
     states = ("owned", "stray", "dead", "elsewhere")
     by_state = {state: [world for world in found.worlds if world.state == state] for state in states}
     pids = tuple(pid for world in by_state["stray"] for pid in world.living)
     facts = {"pids": pids, "damaged": found.damaged, **{state: len(worlds) for state, worlds in by_state.items()}}
     if found.distrust:
-        step = "remove it, or set LABKIT_RUN_ROOT to a folder of your own"
-        return Finding("warn", f"{found.distrust}; what is in it is not believed", step, facts)
+        return Finding("warn", f"{found.distrust}; what is in it is not believed", OWN_FOLDER, facts)
     if pids:
         worlds = len(by_state["stray"])
         text = f"{_many(len(pids), 'process', 'es')} of {_many(worlds, 'world')} whose notebook is gone"

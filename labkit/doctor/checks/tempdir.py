@@ -8,9 +8,9 @@ import stat
 import tempfile
 from pathlib import Path
 
+from ...runfolder import OWN_FOLDER, distrust
 from ...units import format_bytes
 from ..base import Context, Finding, check
-from ..strays import distrust
 
 LEAST_BYTES, USUAL_BYTES = 16 * 2**20, 256 * 2**20
 LONGEST_PATH = 70  # a local socket's path has about 100 characters, and the world adds its own
@@ -22,9 +22,7 @@ def judge_tempdir(folder: str, free_bytes: int, error: str, private: bool, root:
     if error:
         return Finding("fail", f"{folder} can't be written: {error}", "set TMPDIR to a folder of yours", facts)
     if distrusted:
-        return Finding(
-            "fail", f"{distrusted}, so it is not used", "remove it, or set LABKIT_RUN_ROOT to a folder of your own", facts
-        )
+        return Finding("fail", f"{distrusted}, so it is not used", OWN_FOLDER, facts)
     if not private:
         step = "set TMPDIR to a folder on a file system that keeps permissions"
         return Finding("warn", f"folders made in {folder} are open to others", step, facts)

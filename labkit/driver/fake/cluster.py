@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import RankDead, RankError, join_ranks
+from ...runfolder import RunFolder
 from ...schedule.cost import Link
 from ...wire import Evidence
 from ..feed import Seat
-from ..rundir import RunDir
 from ..transport import OnOutput, Pending, Reply
 from .meeting import Meetings
 from .messages import LINK
@@ -41,7 +41,7 @@ class FakeCluster:
     def __init__(self, world_size: int, *, backend: str = "gloo", link: Link = LINK) -> None:
         self.backend, self.generation, self.mode = backend, 0, "raw"
         self.launcher = FakeLauncher()
-        self.folder = RunDir(Path(os.devnull))  # there is none, and nothing can be put into it
+        self.folder = RunFolder(Path(os.devnull))  # there is none, and nothing can be put into it
         self.clock = Seconds(self.settle, self._sleepers)
         self.seats = [Seat(rank) for rank in range(world_size)]
         self.ranks: list[FakeRank] = []

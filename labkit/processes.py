@@ -1,0 +1,222 @@
+"""Processes of ours, known by more than their number, and ended without touching anybody else's.
+
+The system hands a process number out again, so a number alone proves nothing: an `Identity` is the number and the time
+at which the process was created. A signal goes to that very process or to nobody. Numbers of another container mean
+nothing here; `pid_namespace` tells containers apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+# Creation times are counted from a clock that is kept in whole seconds and may step by one under time synchronisation.
+# A number can't be given out again that soon: tens of thousands come first.
+TOLERANCE_S = 1.5
+_LOG = logging.getLogger("labkit.processes")
+_TITLE_ROOM = "SPT_NOENV"  # setproctitle's own name for: write over the command line only, never over the environment
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One process and no other: its number, and when it was created, in seconds since the epoch."""
+
+    pid: int
+    start_s: float
+
+
+def identify(pid: int) -> Identity | None:
+    """The process that has this number now, also one that has ended and is not yet collected; None if there is none."""
+    try:
+        return Identity(pid, float(psutil.Process(pid).create_time()))
+    except (psutil.Error, ValueError, OverflowError):
+        return None
+
+
+def running(processes: Iterable[Identity]) -> list[Identity]:
+    """Those that still run as what they were: the same process, of this user, and not ended.
+
+    >>> running([Identity(os.getpid(), 1.0)])
+    []
+    """
+    return [process for process in processes if _runs(process)]
+
+
+def _runs(process: Identity) -> bool:
+    try:
+        found = psutil.Process(process.pid)
+        with found.oneshot():
+            return (
+                abs(found.create_time() - process.start_s) <= TOLERANCE_S
+                and found.status() != psutil.STATUS_ZOMBIE
+                and (user_id() is None or found.uids().real == user_id())
+            )
+    except (psutil.Error, ValueError, OverflowError):
+        return False
+
+
+def state(process: Identity | None) -> str:
+    """ "running", "stopped" (by SIGSTOP or a debugger) or "dead".
+
+    >>> state(identify(os.getpid())), state(None)
+    ('running', 'dead')
+    """
+    if process is None or not _runs(process):
+        return "dead"
+    with contextlib.suppress(psutil.Error):
+        status = psutil.Process(process.pid).status()
+        return "stopped" if status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP) else "running"
+    return "dead"
+
+
+def send(process: Identity, number: signal.Signals) -> bool:
+    """Signal exactly this process; False if it is gone, not ours to signal, or this process itself."""
+    if process.pid == os.getpid():
+        return False
+    try:
+        with _handle(process.pid) as deliver:
+            if not _runs(process):
+                return False
+            deliver(number)
+            return True
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _handle(pid: int) -> Iterator[Callable[[signal.Signals], None]]:
+    """A way to signal the process that has this number now; taken before we look who it is, it can't reach another."""
+    if not hasattr(os, "pidfd_open"):
+        yield lambda number: os.kill(pid, number)
+        return
+    handle = os.pidfd_open(pid)
+    try:
+        yield lambda number: signal.pidfd_send_signal(handle, number)
+    finally:
+        os.close(handle)
+
+
+def end(processes: Iterable[Identity], *, ask_s: float = 1.0, force_s: float = 1.0) -> list[Identity]:
+    """Ask processes to end (SIGTERM), after `ask_s` end them (SIGKILL); those that live `force_s` later are returned."""
+    left = running(processes)
+    # a stopped process keeps SIGTERM for later, and a wait inside gloo is not interrupted by it: then SIGKILL
+    for number, patience_s in ((signal.SIGTERM, ask_s), (signal.SIGKILL, force_s)):
+        for process in left:
+            send(process, number)
+        until_s = time.monotonic() + patience_s
+        while (left := running(left)) and time.monotonic() < until_s:
+            time.sleep(0.02)
+    return left
+
+
+def end_session(leader: int) -> None:
+    """End what a child of ours has started in its session; only for whoever collects the child, before it does.
+
+    Until then the number is the child's, even if it has ended, so the session can be nobody else's.
+    """
+    with contextlib.suppress(OSError):  # nobody is in it
+        os.killpg(leader, signal.SIGKILL)
+
+
+def pid_namespace() -> str:
+    """What tells one container's process numbers from another's; "" where the system has no such thing."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def user_id() -> int | None:
+    """Our user number, or None on a system without them."""
+    return os.getuid() if hasattr(os, "getuid") else None
+
+
+# ---- children of ours, and how we hear of their ends
+@dataclass(eq=False)
+class Child:
+    """A process that is started for us: its name, who it is once it is there, and how it ended."""
+
+    name: str
+    on_exit: Callable[[Child], None] = lambda child: None
+    process: Identity | None = None
+    exit_code: int | None = None  # minus the signal's number for one that was killed, as `subprocess` says it
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def pid(self) -> int:
+        """0 before it is there."""
+        return self.process.pid if self.process else 0
+
+    @property
+    def state(self) -> str:
+        """ "running", "stopped" or "dead"."""
+        return "dead" if self.ended.is_set() else state(self.process)
+
+    def kill(self) -> None:
+        """End it at once; nothing happens to one that has ended or was never there."""
+        if self.process is not None and not self.ended.is_set():
+            send(self.process, signal.SIGKILL)
+
+
+def wait_ended(children: Iterable[Child], timeout_s: float) -> list[Child]:
+    """Wait for children that are there to end; those that have not after `timeout_s` are returned."""
+    until_s = time.monotonic() + timeout_s
+    return [child for child in children if child.process and not child.ended.wait(max(0.0, until_s - time.monotonic()))]
+
+
+class ExitQueue:
+    """Tells of exits, one after the other, in a thread of its own: whoever reports one never waits for what follows from it.
+
+    A callback that raises is logged and costs no other its turn. `close` tells what has come by then, and ends the thread.
+    """
+
+    def __init__(self) -> None:
+        self._entries: queue.SimpleQueue[tuple[Child, int] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="labkit-exits", daemon=True)
+        self._thread.start()
+
+    def put(self, child: Child, exit_code: int) -> None:
+        """Report that a child has ended; returns at once."""
+        self._entries.put((child, exit_code))
+
+    def _serve(self) -> None:
+        while (entry := self._entries.get()) is not None:
+            child, exit_code = entry
+            child.exit_code = exit_code
+            child.ended.set()
+            try:
+                child.on_exit(child)
+            except Exception:  # noqa: BLE001 - it is the caller's code; it is told, and the next child has its turn
+                _LOG.exception("what follows from the exit of %s (process %d) failed", child.name, child.pid)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        self._entries.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+
+
+# ---- names in `ps` and `top`
+def set_title(title: str, short: str) -> None:
+    """Name this process: `title` in `ps` and `nvidia-smi`, `short` (at most 15 letters) in `top`.
+
+    The first call needs SPT_NOENV in the environment: the title must not be written over it, since what belongs to whom is
+    read there. Without it, or without the library, nothing is changed.
+    """
+    if not os.environ.get(_TITLE_ROOM):
+        return
+    try:
+        import setproctitle
+    except ImportError:
+        return
+    setproctitle.setproctitle(title)
+    setproctitle.setthreadtitle(short[:15])
