@@ -68,6 +68,22 @@ class FakeCluster:
         """There is no controller to lose; `lose` says that it were so."""
         return self._lost
 
+    @property
+    def pids(self) -> dict[str, int]:
+        """The numbers of its ranks, which are no processes."""
+        return {f"rank {rank.rank}": rank.pid for rank in self.ranks if rank.exit_code is None}
+
+    def controller_state(self) -> str:
+        """It is lost, or fine: nobody can stop what is no process."""
+        return "dead" if self._lost else "running"
+
+    def check_controller(self) -> None:
+        """Nothing is between the world and its ranks."""
+
+    def resume_controller(self) -> bool:
+        """It never stops."""
+        return False
+
     def lose(self) -> None:
         """As if the controller had ended."""
         self._lost = True
