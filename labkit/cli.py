@@ -220,6 +220,9 @@ def _stop(options: argparse.Namespace) -> int:
         print(f"removed {count(removed, 'folder')} of ended worlds")
     elif not strays and not owned:
         print("nothing to stop")
+    for world in found.worlds:
+        if world.state == "elsewhere":
+            print(f"left alone: {world.entry.world_id} belongs to another container")
     for folder in found.damaged:
         print(f"left alone: {folder} has no readable world.json")
     if left:

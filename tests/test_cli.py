@@ -18,6 +18,7 @@ from labkit import cli, wire
 from labkit.doctor import CheckResult, DoctorReport
 from labkit.doctor import experiment as experiment_module
 from labkit.errors import RecoveryError
+from labkit.processes import pid_namespace
 
 HERE = Path(__file__).parent.parent
 
@@ -46,7 +47,9 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 def write_world(root: Path, owner: int, owner_start: float, child: subprocess.Popen[bytes]) -> None:
     (root / "w1").mkdir()
     pids = {str(child.pid): psutil.Process(child.pid).create_time()}
-    (root / "w1" / "world.json").write_text(json.dumps({"owner_pid": owner, "owner_start": owner_start, "pids": pids}))
+    (root / "w1" / "world.json").write_text(
+        json.dumps({"owner_pid": owner, "owner_start": owner_start, "pids": pids, "pid_ns": pid_namespace()})
+    )
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -155,10 +158,22 @@ def test_stop_asks_before_it_ends_a_world_that_is_in_use(
     assert child.wait(5) != 0
 
 
+def test_stop_says_what_belongs_to_another_container(
+    run_root: Path, child: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_world(run_root, 2**22 - 3, 1.0, child)
+    note = run_root / "w1" / "world.json"
+    note.write_text(note.read_text().replace("pid:[", "pid:[9"))
+    assert cli.main(["stop", "--all", "--yes"]) == 0
+    assert capsys.readouterr().out == "nothing to stop\nleft alone: w1 belongs to another container\n"
+    assert child.poll() is None
+    assert note.exists()
+
+
 def test_stop_does_not_believe_an_open_folder(run_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_root.chmod(0o777)
     assert cli.main(["stop"]) == 1
-    assert "others may write" in capsys.readouterr().err
+    assert "is open to other users" in capsys.readouterr().err
 
 
 def test_faults(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ READY_TIMEOUT_S = 120.0
 FORK_TIMEOUT_S = 30.0
 _OTHER_WAY = 'try labkit.start(launcher="subprocess")'
 # One thread, or no fork is safe: libraries that start a pool when they are imported must not. And see `processes.set_title`.
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "", "SPT_NOENV": "1"}
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "", "SPT_NOENV": "1"}
 
 
 class ForkServer:
@@ -36,7 +36,7 @@ class ForkServer:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "labkit.rank.forkserver", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                start_new_session=True, env={**os.environ, **_ENVIRONMENT},
+                start_new_session=True, env={**os.environ, **ENVIRONMENT},
             )  # fmt: skip
         theirs.close()
         self._sock = ours

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from labkit.driver.forkserver import ENVIRONMENT
 from labkit.driver.launch import CONTROLLER_ARGUMENTS
 from labkit.rank import forkserver
 from labkit.rank.forkserver import _Server
@@ -24,7 +25,7 @@ from labkit.rank.forkserver import _Server
 def test_a_kernel_that_was_killed_before_it_read_an_answer(root: Path, tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     (tmp_path / "log").mkdir()
-    env = {**os.environ, "PYTHONPATH": str(root)}
+    env = {**os.environ, **ENVIRONMENT, "PYTHONPATH": str(root)}
     request = {
         "seq": 1, "kind": "controller", "argv": [f"--profile-dir={tmp_path}", *CONTROLLER_ARGUMENTS], "env": env,
         "log": str(tmp_path / "log" / "controller.log"), "title": "labkit: controller of world 1", "short": "labkit control",
@@ -35,8 +36,8 @@ def test_a_kernel_that_was_killed_before_it_read_an_answer(root: Path, tmp_path:
         theirs.close()
         ours.sendall(json.dumps(request).encode() + b"\n")
         answers = ours.makefile("rb")
-        while not json.loads(answers.readline()).get("pid"):
-            pass
+        while not (answer := json.loads(answers.readline())).get("pid"):
+            assert "error" not in answer
         while len(started := psutil.Process(server.pid).children(recursive=True)) < 2:  # the controller has one of its own
             assert server.poll() is None
         assert select.select([ours], [], [], 60)[0]  # "ready", which nobody reads: the other end is told of a reset
@@ -62,7 +63,7 @@ def test_a_child_without_a_session_of_its_own_yet_is_ended_too(monkeypatch: pyte
 
 def alone(code: str) -> str:
     """What a process of its own prints."""
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    env = {**os.environ, **ENVIRONMENT}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, env=env)
     return done.stdout.strip()
 
