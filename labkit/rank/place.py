@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -19,7 +19,7 @@ _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _PR_SET_DUMPABLE = 4
 
 
-def join_user(env: dict[str, str] | os._Environ[str] = os.environ) -> None:
+def join_user(env: Mapping[str, str] = os.environ) -> None:
     """Become one of the holder's users, where an ordinary user may enter its network. Before there is a second thread."""
     holder = env.get(HOLDER)
     if not holder or not os.path.exists(f"/proc/{holder}"):  # noqa: PTH110 - a fork's first steps: nothing is imported
@@ -31,7 +31,7 @@ def join_user(env: dict[str, str] | os._Environ[str] = os.environ) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
-def join_network(env: dict[str, str] | os._Environ[str] = os.environ) -> None:
+def join_network(env: Mapping[str, str] = os.environ) -> None:
     """Move this thread, and every one it will start, to the host."""
     holder = env.get(HOLDER)
     if holder:
