@@ -24,6 +24,7 @@ from .errors import LabkitError, UsageError, count, shown
 from .hosts import command as hosts_command
 
 if TYPE_CHECKING:
+    from .doctor import CheckResult
     from .runfolder import WorldFound
 
 _UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of a full disk, or a closed file
@@ -184,7 +185,13 @@ def _doctor(options: argparse.Namespace) -> int:
     from .views import to_text
     from .wire import to_plain
 
-    report = run_checks(ranks=options.ranks)
+    progress = sys.stderr.isatty() and not options.json
+
+    def seen(result: CheckResult) -> None:
+        sys.stderr.write(f"\r\x1b[Kchecked: {result.title} ..." if progress else "")
+
+    report = run_checks(ranks=options.ranks, on_result=seen)
+    sys.stderr.write("\r\x1b[K" if progress else "")
     if options.json:
         _print_json({**to_plain(report), "ok": report.ok})
     else:

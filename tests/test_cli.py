@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +105,9 @@ def test_doctor_exit_codes(status: str, code: int, monkeypatch: pytest.MonkeyPat
     )
     asked: list[object] = []
 
-    def planted(*, ranks: int | None) -> DoctorReport:
+    def planted(*, ranks: int | None, on_result: Callable[[CheckResult], None]) -> DoctorReport:
         asked.append(ranks)
+        on_result(report.results[0])
         return report
 
     monkeypatch.setattr(sys.modules["labkit.doctor"], "run_checks", planted)
