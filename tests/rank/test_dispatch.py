@@ -48,6 +48,14 @@ def test_a_value_and_an_error_are_outcomes(context: RankContext, monkeypatch: py
     assert (failed.status, failed.error and failed.error.type) == ("error", "ZeroDivisionError")
 
 
+def test_an_op_gets_what_it_names(context: RankContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer(context, lambda: 3, monkeypatch).value == 3
+    assert answer(context, lambda context, *, buffers: [context.rank, buffers], monkeypatch).value == (0, ())
+    failed = answer(context, lambda shell, missing: 1, monkeypatch)
+    assert failed.error is not None
+    assert "missing" in failed.error.message
+
+
 def test_an_interrupt_ends_an_op(context: RankContext, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer(context, lambda *_, **__: interrupt(), monkeypatch).status == "interrupted"
 

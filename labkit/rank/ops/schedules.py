@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 def schedule(
     context: RankContext,
     *,
-    shell: Any,
-    buffers: list[Any],
     program: str,
     op: str,
     dtype: str = "",
@@ -163,7 +161,7 @@ def _worst(result: torch.Tensor, wanted: torch.Tensor) -> float:
 
 @OPS.register("compare_schedules")
 def compare_schedules(
-    context: RankContext, *, shell: Any, buffers: list[Any], programs: list[str], numel: int, dtype: str, op: str, rounds: int
+    context: RankContext, *, programs: list[str], numel: int, dtype: str, op: str, rounds: int
 ) -> dict[str, Any]:
     """Seconds of each program and of the library's all-reduce, in turn; the first round is not counted.
 

@@ -19,8 +19,6 @@ from .schedules import load_program
 def sweep_point(
     context: RankContext,
     *,
-    shell: Any,
-    buffers: list[Any],
     name: str,
     program: str,
     numel: int,
