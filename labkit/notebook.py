@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import views
+from .endings import declared, interrupted
 from .errors import UsageError, join_ranks
 from .units import format_seconds
 
@@ -177,11 +178,11 @@ def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
         screen.close()
     shell.push({"_ranks": result}, interactive=False)
     screen.finish({} if args.quiet and result.ok else drawn(result))
-    if views.interrupted(result):
+    if interrupted(result):
         raise Interrupted("the cell was stopped and the ranks are free")
     error = views.error_for(result)
     armed += [injection for injection in world.injections if injection.active]
-    if error is not None and not views.declared(result, armed):
+    if error is not None and not declared(result, armed):
         raise error
     return None
 

@@ -1,5 +1,7 @@
 """The recovery ladder as a state machine: an event in, instructions out; it performs nothing itself.
 
+All that a recovery decides and all that its report says is kept here.
+
 rung     when                                              what is kept
 soft     every rank's main thread came free                every process and variable
 ranks    some are dead, stopped for good, or hold on       the others' variables
@@ -9,7 +11,12 @@ cluster  even fresh ranks can't meet                       nothing; engines, con
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from .errors import join_ranks
+from .recovered import RecoveryReport
+from .timings import CUT_S, RELEASE_TIMES, RELEASE_WAIT_S, SETTLE_MOST_S
 
 RUNGS = ("none", "soft", "ranks", "world", "cluster")
 
@@ -27,20 +34,27 @@ class RankState:
 # ---- events
 @dataclass(frozen=True)
 class Assessed:
-    """The first event: how every rank is, whether the groups are broken, whether the controller is gone."""
+    """The first event: how every rank is, whether the groups are broken, whether the controller is gone.
+
+    `pace_s` is how long the slowest rank took to answer; on a busy machine every wait is made longer by it. `moving`:
+    the ranks may still exchange messages.
+    """
 
     ranks: tuple[RankState, ...]
     broken: bool = False
     forced: bool = False
     cluster_lost: bool = False
+    moving: bool = False
+    pace_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class ReleaseEnded:
-    """After `Release`: who came free and who did not."""
+    """After `Release`: who came free, who did not, and the errors of ranks that could not cut their waits."""
 
     free: tuple[int, ...]
     stuck: tuple[int, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,10 +67,12 @@ class ReplaceEnded:
 
 @dataclass(frozen=True)
 class FormEnded:
-    """After `Form`: whether every rank joined and the check all-reduce was right."""
+    """After `Form`: whether every rank joined, and what the check all-reduce of rank + 1 gave."""
 
     ok: bool
     reason: str = ""
+    generation: int = 0
+    value: float = 0.0
 
 
 Event = Assessed | ReleaseEnded | ReplaceEnded | FormEnded
@@ -64,10 +80,33 @@ Event = Assessed | ReleaseEnded | ReplaceEnded | FormEnded
 
 # ---- instructions
 @dataclass(frozen=True)
+class CutWaits:
+    """End the waits of these ranks, and give them `wait_s` to come free.
+
+    It comes before a stopped rank goes on: messages flow again as soon as it does, and gloo can lose a wait whose
+    connection is cut at that very moment.
+    """
+
+    ranks: tuple[int, ...]
+    wait_s: float
+
+
+@dataclass(frozen=True)
 class Continue:
     """Let stopped ranks go on (SIGCONT)."""
 
     ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Settle:
+    """Interrupt ranks that still work and wait up to `most_s` until no messages flow between them.
+
+    A wait whose connection is cut while its messages flow can be lost, and its rank with it.
+    """
+
+    ranks: tuple[int, ...]
+    most_s: float
 
 
 @dataclass(frozen=True)
@@ -109,9 +148,7 @@ class GiveUp:
     reason: str
 
 
-Instruction = Continue | Release | Replace | Form | Restart | Finish | GiveUp
-
-RELEASE_WAIT_S = 0.5
+Instruction = CutWaits | Continue | Settle | Release | Replace | Form | Restart | Finish | GiveUp
 
 
 @dataclass
@@ -132,7 +169,10 @@ class Ladder:
     release_wait_s: float = RELEASE_WAIT_S
     replaced: set[int] = field(default_factory=set)
     freed: set[int] = field(default_factory=set)
+    steps: list[str] = field(default_factory=list)
+    check: str = ""
     _hopeless: set[int] = field(default_factory=set)
+    _replacing: tuple[int, ...] = ()
 
     def handle(self, event: Event) -> tuple[Instruction, ...]:
         """What to do next."""
@@ -140,22 +180,34 @@ class Ladder:
             case Assessed():
                 return self._assessed(event)
             case ReleaseEnded():
-                self.freed |= set(event.free)
-                return self._replace_or_form(set(event.stuck) | self._hopeless)
+                return self._released(event)
             case ReplaceEnded(ok=True):
+                ranks = self._replacing
+                self.steps.append(f"replaced {join_ranks(ranks)} by a new process{'' if len(ranks) == 1 else ' each'}")
                 return (Form(),)
-            case ReplaceEnded():
-                return self._escalate(event.reason)
             case FormEnded(ok=True):
+                self.steps.append(f"formed generation {event.generation}")
+                self.check = f"all-reduce of rank + 1 gives {event.value:g} on all {self.world_size} ranks"
                 return (Finish(self.rung),)
-            case FormEnded():
+            case ReplaceEnded() | FormEnded():
+                self.steps.append(f"that failed: {event.reason}")
                 return self._escalate(event.reason)
         raise AssertionError(event)
+
+    def report(self, names: Mapping[int, tuple[str, ...]], generation: int, elapsed_s: float) -> RecoveryReport:
+        """What was done, kept and lost; `names` are the variables that each rank had."""
+        replaced = tuple(sorted(self.replaced))
+        return RecoveryReport(
+            rung=self.rung, generation=generation, freed=tuple(sorted(self.freed)), replaced=replaced,
+            kept={str(rank): names.get(rank, ()) for rank in range(self.world_size) if rank not in self.replaced},
+            lost={str(rank): names.get(rank, ()) for rank in replaced},
+            steps=tuple(self.steps), check=self.check, elapsed_s=elapsed_s,
+        )  # fmt: skip
 
     def _assessed(self, event: Assessed) -> tuple[Instruction, ...]:
         if event.cluster_lost:
             self.rung, self.replaced = "cluster", set(range(self.world_size))
-            return (Restart(), Form())
+            return self._restart()
         dead = {state.rank for state in event.ranks if state.process == "dead"}
         stopped = tuple(state.rank for state in event.ranks if state.process == "stopped")
         busy = {state.rank for state in event.ranks if state.busy and state.process != "dead"}
@@ -165,25 +217,48 @@ class Ladder:
         # a rank that is stopped could not answer; everyone else who did not holds the interpreter lock
         silent = {s.rank for s in event.ranks if not s.answers and s.process == "running"}
         self._hopeless = dead | silent
-        first: tuple[Instruction, ...] = (Continue(stopped),) if stopped else ()
+        slow_s = RELEASE_TIMES * event.pace_s
+        todo: list[Instruction] = []
+        if stopped:
+            if waiting := tuple(sorted(busy - set(stopped) - self._hopeless)):
+                todo.append(CutWaits(waiting, max(CUT_S, slow_s)))
+            todo.append(Continue(stopped))
+            self.steps.append(f"let {join_ranks(stopped)} go on (SIGCONT)")
         to_free = tuple(sorted((busy | set(stopped)) - self._hopeless))
-        if to_free:
-            return (*first, Release(to_free, self.release_wait_s))
-        return (*first, *self._replace_or_form(self._hopeless))
+        if not to_free:
+            return (*todo, *self._replace_or_form(self._hopeless))
+        if event.moving:
+            todo.append(Settle(to_free, max(SETTLE_MOST_S, slow_s)))
+        return (*todo, Release(to_free, max(self.release_wait_s, slow_s)))
+
+    def _released(self, event: ReleaseEnded) -> tuple[Instruction, ...]:
+        self.freed |= set(event.free)
+        self.steps += [f"a wait could not be cut: {error}" for error in event.errors]
+        if event.free:
+            kept = "variables kept (a tensor inside a collective may be half reduced)"
+            self.steps.append(f"freed {join_ranks(event.free)}: waits cut, code interrupted, {kept}")
+        return self._replace_or_form(set(event.stuck) | self._hopeless)
 
     def _replace_or_form(self, ranks: set[int]) -> tuple[Instruction, ...]:
         if not ranks:
             return (Form(),)
         self.rung = "world" if len(ranks) == self.world_size else "ranks"
+        return self._replace(ranks)
+
+    def _replace(self, ranks: set[int]) -> tuple[Instruction, ...]:
         self.replaced |= ranks
-        return (Replace(tuple(sorted(ranks))),)
+        self._replacing = tuple(sorted(ranks))
+        return (Replace(self._replacing),)
+
+    def _restart(self) -> tuple[Instruction, ...]:
+        self.steps.append("started controller, store and all ranks anew")
+        return (Restart(), Form())
 
     def _escalate(self, reason: str) -> tuple[Instruction, ...]:
         if RUNGS.index(self.rung) < RUNGS.index("world"):
             self.rung = "world"
-            self.replaced = set(range(self.world_size))
-            return (Replace(tuple(range(self.world_size))),)
+            return self._replace(set(range(self.world_size)))
         if self.rung == "world":
             self.rung = "cluster"
-            return (Restart(), Form())
+            return self._restart()
         return (GiveUp(reason),)

@@ -35,7 +35,7 @@ LEAVES = {
     "processes",
     "runfolder",
 }
-PURE = LEAVES | {"diagnosis", "recovery", "labrecord", "schedule", "timeline"}
+PURE = LEAVES | {"diagnosis", "endings", "recovery", "labrecord", "schedule", "timeline"}
 SPECS = PURE | {"faults", "exercises"}
 WIDGETS = {"ipywidgets", "anywidget", "plotly", "traitlets"}
 EVERYTHING_BUT_RANK = SPECS | {

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.recovery import (
-    RELEASE_WAIT_S,
     RUNGS,
     Assessed,
     Continue,
+    CutWaits,
     Finish,
     Form,
     FormEnded,
@@ -24,7 +24,9 @@ from labkit.recovery import (
     Replace,
     ReplaceEnded,
     Restart,
+    Settle,
 )
+from labkit.timings import CUT_S, RELEASE_TIMES, RELEASE_WAIT_S
 
 IDLE, BUSY = RankState, (lambda r: RankState(r, busy=True))
 DEAD, STOPPED = (lambda r: RankState(r, "dead", busy=True)), (lambda r: RankState(r, "stopped", busy=True, answers=False))
@@ -48,11 +50,17 @@ SITUATIONS = {
     "one has left": (states(IDLE, BUSY, BUSY), {}, [(release(1, 2),), (Form(),), (Finish("soft"),)]),
     "one died idle": (states(DEAD, IDLE, IDLE), {}, [(Replace((0,)),), (Form(),), (Finish("ranks"),)]),
     "one died, others wait": (states(BUSY, DEAD, BUSY), {}, [(release(0, 2),), (Replace((1,)),), (Form(),), (Finish("ranks"),)]),
-    "one is stopped": (states(STOPPED, BUSY), {}, [(Continue((0,)), release(0, 1)), (Form(),), (Finish("soft"),)]),
+    "one is stopped": (
+        states(STOPPED, BUSY), {},
+        [(CutWaits((1,), CUT_S), Continue((0,)), release(0, 1)), (Form(),), (Finish("soft"),)],
+    ),
     "one holds the lock": (states(BUSY, MUTE), {}, [(release(0),), (Replace((1,)),), (Form(),), (Finish("ranks"),)]),
     "one holds the lock, nobody else busy": (states(IDLE, MUTE), {}, [(Replace((1,)),), (Form(),), (Finish("ranks"),)]),
     "all died": (states(DEAD, DEAD), {}, [(Replace((0, 1)),), (Form(),), (Finish("world"),)]),
     "the controller is gone": (states(IDLE, BUSY), {"cluster_lost": True}, [(Restart(), Form()), (Finish("cluster"),)]),
+    "messages may still flow": (
+        states(BUSY, BUSY), {"moving": True}, [(Settle((0, 1), 1.0), release(0, 1)), (Form(),), (Finish("soft"),)],
+    ),
     "died, stopped, mute": (
         states(DEAD, STOPPED, MUTE, IDLE), {},
         [(Continue((1,)), release(1)), (Replace((0, 2)),), (Form(),), (Finish("ranks"),)],
@@ -103,6 +111,28 @@ def test_a_failed_soft_form_replaces_all() -> None:
 def test_what_is_no_event_is_our_own_mistake() -> None:
     with pytest.raises(AssertionError):
         Ladder(1).handle("boo")
+
+
+def test_on_a_busy_machine_every_wait_is_longer() -> None:
+    slow = Assessed(states(STOPPED, BUSY), moving=True, pace_s=0.5)
+    waits = [getattr(step, "wait_s", 0.0) or getattr(step, "most_s", 0.0) for step in Ladder(2).handle(slow)]
+    assert waits == [RELEASE_TIMES * 0.5, 0.0, RELEASE_TIMES * 0.5, RELEASE_TIMES * 0.5]
+
+
+def test_the_report_is_the_ladders_own() -> None:
+    ladder = Ladder(3)
+    ladder.handle(Assessed(states(STOPPED, BUSY, DEAD)))
+    ladder.handle(ReleaseEnded(free=(0, 1), errors=("rank 1: OSError: no",)))
+    ladder.handle(ReplaceEnded(ok=True))
+    ladder.handle(FormEnded(ok=True, generation=2, value=6.0))
+    report = ladder.report({0: ("x",), 2: ("y",)}, 2, 1.5)
+    assert (report.rung, report.freed, report.replaced, report.elapsed_s) == ("ranks", (0, 1), (2,), 1.5)
+    assert (report.kept, report.lost) == ({"0": ("x",), "1": ()}, {"2": ("y",)})
+    assert [step.split(":")[0] for step in report.steps] == [
+        "let rank 0 go on (SIGCONT)", "a wait could not be cut", "freed ranks 0 and 1", "replaced rank 2 by a new process",
+        "formed generation 2",
+    ]  # fmt: skip
+    assert report.check == "all-reduce of rank + 1 gives 6 on all 3 ranks"
 
 
 # ---- laws

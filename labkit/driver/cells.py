@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..diagnosis import RULES
+from ..timings import LOOK_EVERY_S, POLL_S, STALL_S
 from ..wire import Diagnosis, Outcome
 from .transport import Pending
 
-STALL_S = 0.35
-POLL_S = 0.05
-LOOK_EVERY_S = 0.4
 MAY_RESOLVE = frozenset(rule.code for rule in RULES.values() if rule.may_resolve)
 
 

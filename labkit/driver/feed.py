@@ -9,19 +9,18 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..ring import RingState, read_beat, read_ring
+from ..timings import ANSWER_S, DUMP_S
 from ..wire import CodeError, Evidence, Frame, RankView, from_plain
 from . import host
-from .transport import Transport
-
-ANSWER_S = 0.25
-DUMP_S = 0.15
+from .transport import Transport, answered, errors_of, value_of
 
 
 @dataclass
@@ -66,11 +65,13 @@ class Feed:
     def _view(self, seat: Seat, asked: dict[int, Future[Any]], end: float, ask: bool) -> RankView:
         process = "dead" if seat.exit_code is not None else host.process_state(seat.pid)
         answer: dict[str, Any] | None = None
+        answers = not ask
         if seat.rank in asked:
-            try:
-                answer = asked[seat.rank].result(max(0.0, end - time.monotonic()))
-            except Exception:  # noqa: BLE001 - no answer in time, or the rank is gone: either way it did not answer
-                answer = None
+            future = asked[seat.rank]
+            wait([future], timeout=max(0.0, end - time.monotonic()))
+            answer, answers = value_of(future), answered(future)
+            for failure in errors_of({seat.rank: future}).values():
+                warnings.warn(f"labkit could not read what a rank is doing: {failure.what}", stacklevel=2)
         state = read_ring(self._folder / seat.beacon)
         stack: tuple[Frame, ...] = ()
         source = ""
@@ -81,7 +82,7 @@ class Feed:
             blocked = bool(answer.get("blocked"))
         elif ask and process == "running":
             stack, source = self._dump(seat)
-        view = _merge(seat, state, process, stack, source, error, answers=answer is not None or not ask)
+        view = _merge(seat, state, process, stack, source, error, answers=answers)
         return dataclasses.replace(view, blocked=True) if blocked else view
 
     def _dump(self, seat: Seat) -> tuple[tuple[Frame, ...], str]:

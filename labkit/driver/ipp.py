@@ -19,9 +19,9 @@ from typing import Any
 import ipyparallel as ipp
 from ipyparallel.client.client import unpack_message
 
-from ..errors import DeadlineExceeded, RankDead, RankError, StartError, join_ranks
+from ..errors import DeadlineExceeded, RankDead, StartError, join_ranks
 from ..wire import from_plain, to_plain
-from .transport import OnOutput, Pending, Reply
+from .transport import ControlError, OnOutput, Pending, Reply
 
 ASK_AGAIN_S = 10
 
@@ -188,7 +188,7 @@ def _answer(answer: Future[Any], rank: int, sent: Any) -> None:
     content = sent.result()["content"]
     if "error" in content:
         error = from_plain(content["error"])
-        answer.set_exception(RankError(f"rank {rank}: {error}", hint="see world.status()", ranks=[rank]))
+        answer.set_exception(ControlError(f"rank {rank}: {error}", hint="see world.status()", ranks=[rank]))
     else:
         answer.set_result(content.get("value"))
 

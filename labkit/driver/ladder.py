@@ -1,19 +1,20 @@
-"""Performs what the recovery state machine says, and reports what was kept and what was lost."""
+"""Performs the instructions of the recovery ladder, and tells it what came of each."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any
 
 from ..backends import find
-from ..errors import LabkitError, RecoveryError, join_ranks
+from ..errors import LabkitError, RecoveryError
 from ..recovery import (
     Assessed,
     Continue,
+    CutWaits,
     Event,
     Finish,
     Form,
@@ -27,68 +28,47 @@ from ..recovery import (
     Replace,
     ReplaceEnded,
     Restart,
+    Settle,
 )
+from ..timings import MOVING_S, PROBE_AT_WORK_S, PROBE_MOST_S, PROBE_S, PROBE_TIMES, SETTLE_POLL_S
 from ..wire import RecoveryReport
 from . import host
-from .transport import Pending
+from .transport import Pending, answered, errors_of, value_of
 
 if TYPE_CHECKING:
     from .cluster import Cluster
 
-PROBE_S = 0.15
-PROBE_AT_WORK_S = 0.5  # of ranks that may be at work: more of them than cores, and each waits for a core
-PROBE_TIMES = 6.0  # a mute rank is one that takes this many times longer than the slowest that answered
-PROBE_MOST_S = 1.5
-RELEASE_TIMES = 12.0
-CUT_S = 0.3
-MOVING_S = 0.15  # a rank that has made a call within this time is at work
 CALM_LOOKS = 3
-SETTLE_MOST_S = 1.0
-POLL_S = 0.02
 
 
-class _Climb:
-    """One recovery under way."""
+class _Doer:
+    """Does what the ladder says to one cluster; decides nothing."""
 
-    def __init__(self, cluster: Cluster, pending: dict[int, Pending], mode: str, settled: bool) -> None:
-        self.cluster, self.pending, self.mode, self.settled = cluster, pending, mode, settled
-        self.steps: list[str] = []
-        self.check = ""
-        self.pace_s = 0.0  # how long the slowest answer took
+    def __init__(self, cluster: Cluster, pending: Mapping[int, Pending], mode: str) -> None:
+        self.cluster, self.pending, self.mode = cluster, pending, mode
 
-    def assess(self, broken: bool, force: bool) -> Assessed:
-        """Every rank's process, whether it is busy, and whether its control thread answers."""
-        states = [host.process_state(seat.pid) if seat.exit_code is None else "dead" for seat in self.cluster.seats]
+    def assess(self, *, broken: bool, force: bool, settled: bool) -> Assessed:
+        """Every rank's process, whether it is busy, and whether its control thread answers.
+
+        An error that a rank sends back is an answer too: only a rank that sends nothing can hold the interpreter lock.
+        """
+        cluster = self.cluster
+        states = [host.process_state(seat.pid) if seat.exit_code is None else "dead" for seat in cluster.seats]
         asked = {
-            rank: self.cluster.transport.control(rank, "state", {"stack": False})
+            rank: cluster.transport.control(rank, "state", {"stack": False})
             for rank, state in enumerate(states)
             if state == "running"
         }
         asked_s = time.monotonic()
-        self._probe(list(asked.values()))
-        beats = self.cluster.feed.beats()  # a rank that makes calls holds no lock, however late its answer is
+        pace_s = _probe(list(asked.values()), PROBE_S if settled else PROBE_AT_WORK_S)
+        beats = cluster.feed.beats()  # a rank that makes calls holds no lock, however late its answer is
         ranks = tuple(
-            RankState(rank, state, self._busy(rank), rank not in asked or _answered(asked[rank]) or beats[rank] > asked_s)
+            RankState(rank, state, self._busy(rank), rank not in asked or answered(asked[rank]) or beats[rank] > asked_s)
             for rank, state in enumerate(states)
         )
-        unformed = any(_answered(future) and not future.result().get("formed", True) for future in asked.values())
-        return Assessed(ranks, broken or unformed, force, self.cluster.lost)
-
-    def _probe(self, asked: list[Future[Any]]) -> None:
-        """Give every rank time to answer: a rank counts as mute only beside others that answered long before.
-
-        On a busy machine all answers are late, and a rank that is merely slow must not lose its variables.
-        """
-        began = time.monotonic()
-        least_s = patience_s = PROBE_S if self.settled else PROBE_AT_WORK_S
-        while (left := patience_s - (time.monotonic() - began)) > 0 and asked:
-            done, open_ones = wait(asked, timeout=left, return_when=FIRST_COMPLETED)
-            if done:
-                self.pace_s = time.monotonic() - began
-                patience_s = min(PROBE_MOST_S, max(least_s, PROBE_TIMES * self.pace_s))
-            asked = list(open_ones)
-            if not done and patience_s < PROBE_MOST_S and self.pace_s == 0:
-                patience_s, self.pace_s = PROBE_MOST_S, PROBE_S  # nobody has answered: it is the machine
+        unformed = any((value_of(future) or {}).get("formed") is False for future in asked.values())
+        moving = find(cluster.backend).rest_before_release and not settled
+        return Assessed(ranks, broken or unformed, force, cluster.lost, moving, pace_s)
 
     def _busy(self, rank: int) -> bool:
         return rank in self.pending and not self.pending[rank].done
@@ -96,53 +76,47 @@ class _Climb:
     def perform(self, instruction: Instruction) -> Event | None:
         """Do one instruction; the event it ends in, if it has one."""
         match instruction:
+            case CutWaits(ranks, wait_s):
+                self._cut(ranks, wait_s)
             case Continue(ranks):
-                self._cut_waits(ranks)
                 for rank in ranks:
                     host.send(self.cluster.seats[rank].pid, signal.SIGCONT)
-                self.steps.append(f"let {join_ranks(ranks)} go on (SIGCONT)")
-                return None
+            case Settle(ranks, most_s):
+                self._settle(ranks, most_s)
             case Release(ranks, wait_s):
-                return self._release(ranks, wait_s)
+                errors = self._cut(ranks, wait_s)
+                stuck = tuple(rank for rank in ranks if self._busy(rank))
+                return ReleaseEnded(tuple(rank for rank in ranks if rank not in stuck), stuck, errors)
             case Replace(ranks):
-                return self._try(lambda: self._replace(ranks), ReplaceEnded)
+                return self._replace(ranks)
             case Restart():
-                self.steps.append("started controller, store and all ranks anew")
                 self.cluster.restart()
-                return None
             case Form():
-                return self._try(self._form, FormEnded)
+                return self._form()
             case GiveUp(reason):
                 raise RecoveryError(f"the world could not be brought back: {reason}", hint="world.stop(), then `labkit doctor`")
-        raise AssertionError(instruction)
+            case _:
+                raise AssertionError(instruction)
+        return None
 
-    def _cut_waits(self, stopped: tuple[int, ...]) -> None:
-        """Free those who wait for a stopped rank before it goes on.
+    def _cut(self, ranks: tuple[int, ...], wait_s: float) -> tuple[str, ...]:
+        """Have ranks cut their waits, and wait until their requests have ended; the errors of those that could not."""
+        asked = {rank: self.cluster.transport.control(rank, "release", {}) for rank in ranks}
+        wait([self.pending[rank].future for rank in ranks if rank in self.pending], timeout=wait_s)
+        return tuple(str(error) for error in errors_of(asked).values())
 
-        Messages flow again as soon as it does, and gloo can lose a wait whose connection is cut at that very moment: on
-        a busy machine every tenth such recovery had to replace a rank.
-        """
-        waiting = [rank for rank in range(self.cluster.world_size) if rank not in stopped and self._busy(rank)]
-        for rank in waiting:
-            self.cluster.transport.control(rank, "release", {})
-        wait([self.pending[rank].future for rank in waiting], timeout=max(CUT_S, RELEASE_TIMES * self.pace_s))
-
-    def _settle(self, ranks: tuple[int, ...]) -> None:
-        """Let ranks that are at work come to rest before anything is cut.
-
-        A wait whose connection is cut while its messages flow can be lost, and its rank with it: of recoveries from a
-        loop of collectives every tenth to fourth had to replace a rank.
-        """
+    def _settle(self, ranks: tuple[int, ...], most_s: float) -> None:
+        """Interrupt ranks that are at work until several looks in a row find none."""
         halted: set[int] = set()
         calm = 0  # on a busy machine a rank at work may be without a core for as long as one look takes
-        end_s = time.monotonic() + max(SETTLE_MOST_S, RELEASE_TIMES * self.pace_s)
+        end_s = time.monotonic() + most_s
         while calm < CALM_LOOKS and any(map(self._busy, ranks)) and time.monotonic() < end_s:
             working = self._at_work(ranks)
             calm = 0 if working else calm + 1
             asked = {rank: self.cluster.transport.control(rank, "interrupt_main", {}) for rank in working - halted}
             wait(asked.values(), timeout=PROBE_S)
-            halted |= {rank for rank, future in asked.items() if _answered(future) and future.result()}
-            wait([self.pending[rank].future for rank in working], timeout=POLL_S)
+            halted |= {rank for rank, future in asked.items() if value_of(future)}
+            wait([self.pending[rank].future for rank in working], timeout=SETTLE_POLL_S)
 
     def _at_work(self, ranks: tuple[int, ...]) -> set[int]:
         """Busy ranks that have made a call just now, were asked just now, or use a processor."""
@@ -151,80 +125,63 @@ class _Climb:
         wait(asked.values(), timeout=PROBE_S)
         newest, beats = time.monotonic() - MOVING_S, self.cluster.feed.beats()
         moving = {rank for rank in busy if max(beats[rank], self.pending[rank].asked_s) > newest}
-        return moving | {rank for rank, future in asked.items() if _answered(future) and future.result() is False}
+        return moving | {rank for rank, future in asked.items() if value_of(future) is False}
 
-    def _release(self, ranks: tuple[int, ...], wait_s: float) -> ReleaseEnded:
-        if find(self.cluster.backend).rest_before_release and not self.settled:
-            self._settle(ranks)
-        for rank in ranks:
-            self.cluster.transport.control(rank, "release", {})
-        wait(
-            [self.pending[rank].future for rank in ranks if rank in self.pending],
-            timeout=max(wait_s, RELEASE_TIMES * self.pace_s),
-        )
-        stuck = tuple(rank for rank in ranks if self._busy(rank))
-        free = tuple(rank for rank in ranks if rank not in stuck)
-        if free:
-            kept = "variables kept (a tensor inside a collective may be half reduced)"
-            self.steps.append(f"freed {join_ranks(free)}: waits cut, code interrupted, {kept}")
-        return ReleaseEnded(free, stuck)
-
-    def _replace(self, ranks: tuple[int, ...]) -> None:
-        self.cluster.end_ranks(ranks)
-        self.cluster.start_ranks(ranks)
-        self.steps.append(f"replaced {join_ranks(ranks)} by a new process{'' if len(ranks) == 1 else ' each'}")
-
-    def _form(self) -> None:
-        value = self.cluster.form(self.mode)
-        self.check = f"all-reduce of rank + 1 gives {value:g} on all {self.cluster.world_size} ranks"
-        self.steps.append(f"formed generation {self.cluster.generation}")
-
-    def _try(self, work: Any, ended: Any) -> Event:
+    def _replace(self, ranks: tuple[int, ...]) -> ReplaceEnded:
         try:
-            work()
+            self.cluster.end_ranks(ranks)
+            self.cluster.start_ranks(ranks)
         except LabkitError as error:
-            self.steps.append(f"that failed: {error.what}")
-            event: Event = ended(ok=False, reason=error.what)
-            return event
-        success: Event = ended(ok=True)
-        return success
+            return ReplaceEnded(ok=False, reason=error.what)
+        return ReplaceEnded(ok=True)
+
+    def _form(self) -> FormEnded:
+        try:
+            value = self.cluster.form(self.mode)
+        except LabkitError as error:
+            return FormEnded(ok=False, reason=error.what)
+        return FormEnded(ok=True, generation=self.cluster.generation, value=value)
+
+
+def _probe(asked: list[Future[Any]], least_s: float) -> float:
+    """Give every rank time to answer, and say how long the slowest took: 0 if none did.
+
+    A rank counts as mute only beside others that answered long before: on a busy machine all answers are late, and a
+    rank that is merely slow must not lose its variables.
+    """
+    began, patience_s, pace_s = time.monotonic(), least_s, 0.0
+    while (left := patience_s - (time.monotonic() - began)) > 0 and asked:
+        done, open_ones = wait(asked, timeout=left, return_when=FIRST_COMPLETED)
+        if done:
+            pace_s = time.monotonic() - began
+            patience_s = min(PROBE_MOST_S, max(least_s, PROBE_TIMES * pace_s))
+        asked = list(open_ones)
+        if not done and patience_s < PROBE_MOST_S and pace_s == 0:
+            patience_s, pace_s = PROBE_MOST_S, PROBE_S  # nobody has answered: it is the machine
+    return pace_s
 
 
 def climb(
-    cluster: Cluster, pending: dict[int, Pending], names: dict[int, tuple[str, ...]], *, mode: str, broken: bool, force: bool,
-    settled: bool = False,
+    cluster: Cluster, pending: Mapping[int, Pending], names: dict[int, tuple[str, ...]], *, mode: str, broken: bool,
+    force: bool, settled: bool = False,
 ) -> RecoveryReport:  # fmt: skip
     """Recover the world; RecoveryError if nothing helps. `settled`: it is known that no messages flow any more."""
     started = time.monotonic()
-    climbing = _Climb(cluster, pending, mode, settled)
-    ladder = Ladder(cluster.world_size)
+    doer, ladder = _Doer(cluster, pending, mode), Ladder(cluster.world_size)
     ladder.release_wait_s = find(cluster.backend).release_wait_s or ladder.release_wait_s
-    todo = list(ladder.handle(climbing.assess(broken, force)))
-    while todo:
-        instruction = todo.pop(0)
-        if isinstance(instruction, Finish):
-            break
-        event = climbing.perform(instruction)
+    todo = list(ladder.handle(doer.assess(broken=broken, force=force, settled=settled)))
+    while not isinstance(todo[0], Finish):
+        event = doer.perform(todo.pop(0))
         if event is not None:
             todo = list(ladder.handle(event))
-    replaced = tuple(sorted(ladder.replaced))
-    for rank, answered in pending.items():  # a freed rank has told what its cell had made by then
-        if answered.done and rank not in replaced and answered.future.result().names:
-            names[rank] = answered.future.result().names
-    return RecoveryReport(
-        rung=ladder.rung, generation=cluster.generation, freed=tuple(sorted(ladder.freed)), replaced=replaced,
-        kept={str(rank): names.get(rank, ()) for rank in range(cluster.world_size) if rank not in replaced},
-        lost={str(rank): names.get(rank, ()) for rank in replaced},
-        steps=tuple(climbing.steps), check=climbing.check, elapsed_s=time.monotonic() - started,
-    )  # fmt: skip
-
-
-def _answered(future: Any) -> bool:
-    return future.done() and future.exception() is None
+    for rank, request in pending.items():  # a freed rank has told what its cell had made by then
+        if request.done and rank not in ladder.replaced and request.future.result().names:
+            names[rank] = request.future.result().names
+    return ladder.report(names, cluster.generation, time.monotonic() - started)
 
 
 def run_uninterrupted(work: Callable[[], RecoveryReport]) -> tuple[RecoveryReport, bool]:
-    """Do a recovery to its end, which is seconds away, and only then hear an interrupt: half of one loses variables."""
+    """Do a recovery to its end, and say whether an interrupt came meanwhile: half a recovery would lose variables."""
     done: list[RecoveryReport | BaseException] = []
     over = threading.Event()  # an interrupted Thread.join leaves is_alive() wrong in Python 3.11
 

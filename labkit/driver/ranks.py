@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import judge
+from ..endings import groups_broken
 from ..errors import DeadlineExceeded, RankDead, RankStuck, UsageError, join_ranks
-from ..vocabulary import breaks_groups
 from ..wire import CellResult, Diagnosis, Evidence, Injection, Outcome, RecoveryReport, WorldStatus
 from . import cells
 from .cards import make_card
@@ -254,11 +254,8 @@ class Ranks:
         for rank, pending in self.pending.items():
             if pending.done and pending.future.result().names:
                 self.names[rank] = pending.future.result().names
-        in_a_call = evidence is None or any(view.waiting_in is not None for view in evidence.ranks)
-        for outcome in result.outcomes:
-            cut = outcome.status in ("late", "stuck") and in_a_call
-            if cut or outcome.status == "dead" or breaks_groups(str(outcome.error or "")):
-                self.broken = self.broken or f"since cell {result.cell}"
+        if result.recovery is None and groups_broken(result.outcomes, evidence):
+            self.broken = self.broken or f"since cell {result.cell}"
         for active in self.active:
             active.observe(result)
         self.tell(result, evidence)

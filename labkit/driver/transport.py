@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ..errors import RankError
 from ..wire import CodeError, Outcome, Stream
 
 OnOutput = Callable[[int, str, str], None]
@@ -44,7 +46,7 @@ class Pending:
 
     def resolve(self, reply: Reply) -> None:
         """Give the answer; a second one (a late reply of a rank that was given up) is dropped."""
-        if not self.future.done():
+        with suppress(InvalidStateError):  # a reply and the end of the rank may come at once, from two threads
             self.future.set_result(reply)
 
     def fail(self, status: str, error: CodeError | None = None) -> None:
@@ -59,6 +61,26 @@ class Pending:
     @property
     def done(self) -> bool:
         return self.future.done()
+
+
+class ControlError(RankError):
+    """A control op raised on the rank: its control thread answers, with an error that is labkit's own."""
+
+
+def answered(future: Future[Any]) -> bool:
+    """Whether the rank's control thread has sent anything back, be it an error."""
+    return future.done() and (future.exception() is None or isinstance(future.exception(), ControlError))
+
+
+def value_of(future: Future[Any]) -> Any:
+    """The value that a control thread has sent back; None if it sent an error, or nothing yet."""
+    return future.result() if future.done() and future.exception() is None else None
+
+
+def errors_of(asked: Mapping[int, Future[Any]]) -> dict[int, ControlError]:
+    """The errors that control threads have sent back, by rank."""
+    found = {rank: future.exception() for rank, future in asked.items() if future.done()}
+    return {rank: error for rank, error in found.items() if isinstance(error, ControlError)}
 
 
 class Transport(Protocol):
@@ -82,7 +104,7 @@ class Transport(Protocol):
         ...
 
     def control(self, rank: int, op: str, payload: dict[str, Any]) -> Future[Any]:
-        """A plain value, from the rank's control thread; the future fails with RankError if it can't."""
+        """A plain value, from the rank's control thread; fails with ControlError if the op raised, RankDead without the rank."""
         ...
 
     def rank_gone(self, rank: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from dataclasses import replace
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from ..diagnosis import whereabouts
 from ..faults import FAULTS
 from ..registry import unknown
+from ..timings import REFUSE_S
 from ..wire import CellResult, Diagnosis, Injection, OpResult, RecoveryReport, WorldStatus
 from . import cells
 from .core import INSTRUMENTS, Listener, find_instrument
 from .injection import ActiveInjection
 from .ranks import Ranks
-from .transport import OnOutput, Pending
+from .transport import OnOutput, Pending, errors_of
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -181,10 +183,11 @@ class World:
         core = self.core
         waiting = {view.rank for view in diagnosis.evidence.ranks if view.waiting_in is not None and view.process == "running"}
         told = [pending for pending in pendings if not pending.done and pending.rank in waiting]
-        for pending in told:
-            payload = {"reason": verdict.sentence.rstrip("."), "turn": core.request_id}
-            core.cluster.transport.control(pending.rank, "refuse", payload)
-        wait([pending.future for pending in told], timeout=1.0)
+        payload = {"reason": verdict.sentence.rstrip("."), "turn": core.request_id}
+        asked = {pending.rank: core.cluster.transport.control(pending.rank, "refuse", payload) for pending in told}
+        wait([pending.future for pending in told], timeout=REFUSE_S)
+        for error in errors_of(asked).values():
+            warnings.warn(f"a waiting rank could not be told to give up: {error.what}", stacklevel=2)
         after = core.diagnose()  # the same finding, and by now it is known that nothing was issued
         return after if after.verdict is not None and after.verdict.code == verdict.code else diagnosis
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._base import VIEWS, View, to_html, to_rich, to_text
-from ._ending import declared, error_for, interrupted
+from ._ending import error_for
 from ._live import LiveOutput, Screen
 from ._progress import Progress
 from ._watch import WATCHER, Feed, Watcher
@@ -23,9 +23,7 @@ __all__ = [
     "Screen",
     "View",
     "Watcher",
-    "declared",
     "error_for",
-    "interrupted",
     "row",
     "stepper",
     "to_html",

@@ -1,11 +1,10 @@
-"""The one line that a cell's bad ending amounts to, as an error to raise; and whether it was wanted."""
+"""The one line that a cell's bad ending amounts to, as an error to raise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from ..endings import worst
 from ..errors import DeadlineExceeded, RankBusy, RankDead, RankError, RankRaised, RankStuck
-from ..wire import CellResult, Injection
+from ..wire import CellResult
 from ._output import error_groups
 from ._text import label, one_line
 from .cell_result import MORE_TIME, everyone
@@ -13,29 +12,11 @@ from .cell_result import MORE_TIME, everyone
 _LINE = 400
 _OURS = ("ContractError",)  # errors of labkit's own, whose message ends with the next step already
 _BY_STATUS: dict[str, tuple[type[RankError], str, str]] = {
-    "late": (DeadlineExceeded, "no answer by the deadline from", "world.diagnose() says what they wait for"),
-    "stuck": (RankStuck, "no answer will come any more from", "world.diagnose() says what they wait for"),
-    "dead": (RankDead, "the process is gone of", "world.recover() makes a new one"),
-    "busy": (RankBusy, "an earlier cell still runs on", "wait for it, or call world.recover()"),
+    "late": (DeadlineExceeded, "no answer by the deadline from {}", "world.diagnose() says what they wait for"),
+    "stuck": (RankStuck, "{} cannot complete this call", "world.diagnose() says what they wait for"),
+    "dead": (RankDead, "the process of {} has exited", "world.recover() starts a new one"),
+    "busy": (RankBusy, "an earlier cell still runs on {}", "wait for it, or call world.recover()"),
 }
-_ENDINGS = {"late": "hang", "stuck": "hang", "dead": "abort", "error": "error"}
-
-
-def interrupted(result: CellResult) -> bool:
-    """The learner stopped the cell: nothing else was wrong with it."""
-    statuses = {outcome.status for outcome in result.outcomes}
-    return "interrupted" in statuses and statuses <= {"ok", "interrupted"}
-
-
-def declared(result: CellResult, injections: Iterable[Injection]) -> bool:
-    """An armed fault declares just this ending, so it is a success and no error.
-
-    The ending is compared as well: with a fault armed, a learner's own typing mistake is still an error.
-    """
-    verdicts = result.diagnosis.verdicts if result.diagnosis is not None else ()
-    seen = {_ENDINGS.get(outcome.status, "") for outcome in result.outcomes} | {verdict.ending for verdict in verdicts}
-    codes = {verdict.code for verdict in verdicts}
-    return any(not fault.ending or fault.ending in seen or codes & set(fault.expected) for fault in injections)
 
 
 def error_for(result: CellResult) -> RankError | None:
@@ -44,14 +25,9 @@ def error_for(result: CellResult) -> RankError | None:
     The verdict's sentence comes first where there is one: it names the cause, and the exceptions
     may be no more than its consequences.
     """
-    found = {
-        status: tuple(o.rank for o in result.outcomes if o.status == status)
-        for status in ("stuck", "late", "dead", "error", "busy")
-    }
-    status = next((status for status, ranks in found.items() if ranks), "")
+    status, ranks = worst(result.outcomes)
     if not status:
         return None
-    ranks = found[status]
     verdict = result.diagnosis.verdict if result.diagnosis is not None else None
     kind = _BY_STATUS[status][0] if status in _BY_STATUS else RankRaised
     if verdict is not None:
@@ -64,9 +40,9 @@ def error_for(result: CellResult) -> RankError | None:
     raised = error_groups(result.outcomes)
     if status == "error" and raised:
         return _raised(result)
-    _, what, hint = _BY_STATUS.get(status, (RankRaised, "the code raised on", "see the output above"))
+    _, what, hint = _BY_STATUS.get(status, (RankRaised, "the code raised on {}", "see the output above"))
     hint = MORE_TIME if result.standing else hint
-    return kind(f"{what} {label(ranks, everyone(result))}", hint=hint, ranks=ranks)
+    return kind(what.format(label(ranks, everyone(result))), hint=hint, ranks=ranks)
 
 
 def _raised(result: CellResult) -> RankRaised:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from labkit.driver.cells import LOOK_EVERY_S, MAY_RESOLVE, POLL_S, STALL_S, Clock, Watch, outcomes, run
+from labkit.driver.cells import MAY_RESOLVE, Clock, Watch, outcomes, run
 from labkit.driver.transport import Pending, Reply
+from labkit.timings import LOOK_EVERY_S, POLL_S, STALL_S
 from labkit.wire import Diagnosis, Evidence, Outcome, Stream, Verdict
 
 

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from labkit.diagnosis import judge
 from labkit.driver import feed as feed_module
 from labkit.driver.feed import Feed, Seat, parse_dump
-from labkit.errors import RankError
+from labkit.driver.transport import ControlError
+from labkit.errors import RankDead
 from labkit.ring import FILE_BYTES, RingWriter
 from labkit.wire import Call, CallSite, CodeError, Evidence, Frame, to_plain
 
@@ -128,7 +129,16 @@ def test_beacon_system_and_control_thread_make_one_view(here) -> None:
     assert control.asked == [(0, "state"), (1, "state")]
 
 
-@pytest.mark.parametrize("reply", [None, RankError("no", hint="none")])
+def test_an_error_that_a_control_thread_sends_back_is_an_answer(here) -> None:
+    folder, seats = here
+    control = Control({0: answer([]), 1: ControlError("rank 1: KeyError: 'x'", hint="none")})
+    with pytest.warns(UserWarning, match="could not read what a rank is doing: rank 1: KeyError"):
+        found = Feed(folder, seats, control).look(Evidence(2))
+    assert [view.answers for view in found.ranks] == [True, True], "a rank that answers does not hold the interpreter lock"
+    assert found.ranks[1].stack_from == "py-spy"
+
+
+@pytest.mark.parametrize("reply", [None, RankDead("no", hint="none")])
 def test_a_rank_that_does_not_answer_is_looked_at_from_outside(here, reply: object) -> None:
     folder, seats = here
     found = Feed(folder, seats, Control({0: answer([]), 1: reply})).look(Evidence(2))

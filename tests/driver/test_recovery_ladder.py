@@ -6,6 +6,7 @@ from concurrent.futures import Future
 
 import pytest
 
+from labkit.driver.transport import ControlError
 from labkit.driver.world import World
 from labkit.errors import RecoveryError
 from labkit.testing import fake_world
@@ -156,3 +157,22 @@ def test_ranks_at_work_come_to_rest_before_their_waits_are_cut(world: World, mon
     hang(world)
     assert world.recover().rung == "soft"
     assert [op for op, _ in asked] == ["release", "release"]  # a verdict has said already that nothing moves
+
+
+def test_a_rank_that_answers_with_an_error_keeps_its_variables(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    transport = world.core.cluster.transport
+    control = transport.control
+
+    def faulty(rank: int, op: str, payload: dict[str, object]) -> Future[object]:
+        answer = control(rank, op, payload)
+        if rank == 1 and op in ("state", "release"):
+            answer = Future()
+            answer.set_exception(ControlError(f"rank 1: RuntimeError: {op} failed", hint="none"))
+        return answer
+
+    hang(world)
+    monkeypatch.setattr(transport, "control", faulty)
+    report = world.recover()
+    assert (report.rung, report.replaced) == ("soft", ())
+    assert report.kept == {"0": ("x",), "1": ("x",), "2": ("x",)}
+    assert "a wait could not be cut: rank 1: RuntimeError: release failed; none" in report.steps

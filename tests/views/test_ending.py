@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from labkit.endings import declared, interrupted
 from labkit.errors import DeadlineExceeded, RankDead, RankRaised
-from labkit.views import declared, error_for, interrupted
+from labkit.views import error_for
 from labkit.wire import CallSite, CellResult, CodeError, Diagnosis, Evidence, Injection, Outcome, Verdict
 
 VERDICT = Verdict(
@@ -34,7 +35,7 @@ def ended(*statuses: str, verdict: Verdict | None = None, error: CodeError | Non
             DeadlineExceeded,
             "no answer by the deadline from rank 0; world.diagnose() says what they wait for",
         ),
-        (ended("dead", "error", error=ZERO), RankDead, "the process is gone of rank 0; world.recover() makes a new one"),
+        (ended("dead", "error", error=ZERO), RankDead, "the process of rank 0 has exited; world.recover() starts a new one"),
         (ended("error", "interrupted", error=ZERO), RankRaised, "ZeroDivisionError on rank 0"),
         (
             ended("error", "ok", error=CodeError("ContractError", "differs; mend it")),

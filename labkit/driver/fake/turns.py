@@ -13,7 +13,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from ...errors import DeadlineExceeded
-from ..cells import POLL_S, Clock
+from ...timings import POLL_S
+from ..cells import Clock
 
 TICK_S = 1e-5
 PATIENCE_S = 5.0  # of real time, for one turn

@@ -1,0 +1,71 @@
+"""How a request ended, decided in one place: for the world, for the error that is raised, and for armed faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .vocabulary import CallState, Ending, Status, breaks_groups
+from .wire import CellResult, Evidence, Injection, Outcome
+
+WORST_FIRST = (Status.STUCK, Status.LATE, Status.DEAD, Status.ERROR)
+_ENDINGS: dict[str, str] = {
+    Status.LATE: Ending.HANG,
+    Status.STUCK: Ending.HANG,
+    Status.DEAD: Ending.ABORT,
+    Status.ERROR: Ending.ERROR,
+}
+
+
+def worst(outcomes: Iterable[Outcome]) -> tuple[str, tuple[int, ...]]:
+    """The status that counts, and the ranks that have it; ("", ()) if nothing is wrong.
+
+    >>> worst([Outcome(0), Outcome(1, "error"), Outcome(2, "late"), Outcome(3, "late")])
+    ('late', (2, 3))
+    """
+    by_status: dict[str, tuple[int, ...]] = {}
+    for outcome in outcomes:
+        by_status[outcome.status] = (*by_status.get(outcome.status, ()), outcome.rank)
+    return next(((status, by_status[status]) for status in WORST_FIRST if status in by_status), ("", ()))
+
+
+def interrupted(result: CellResult) -> bool:
+    """The learner stopped the cell: nothing else was wrong with it."""
+    statuses = {outcome.status for outcome in result.outcomes}
+    return "interrupted" in statuses and statuses <= {"ok", "interrupted"}
+
+
+def declared(result: CellResult, injections: Iterable[Injection]) -> bool:
+    """An armed fault declares just this ending, so it is a success and no error.
+
+    The ending is compared as well: with a fault armed, a learner's own typing mistake is still an error.
+    """
+    verdicts = result.diagnosis.verdicts if result.diagnosis is not None else ()
+    seen = {_ENDINGS.get(outcome.status, "") for outcome in result.outcomes} | {verdict.ending for verdict in verdicts}
+    codes = {verdict.code for verdict in verdicts}
+    return any(not fault.ending or fault.ending in seen or codes & set(fault.expected) for fault in injections)
+
+
+def groups_broken(outcomes: Sequence[Outcome], evidence: Evidence | None) -> bool:
+    """Whether the process groups no longer work after a request that ended so; `evidence` is a look at its end.
+
+    They do not if a rank died, if a rank was given up inside a call, if a call failed after it was issued (also where
+    the learner's code caught the error), or if torch raised an error of a broken connection.
+
+    >>> from labkit.wire import CodeError
+    >>> groups_broken([Outcome(0, "error", error=CodeError("ValueError", "NCCL has no such option"))], Evidence(1))
+    False
+    """
+    statuses = {outcome.status for outcome in outcomes}
+    if Status.DEAD in statuses or any(breaks_groups(str(outcome.error or "")) for outcome in outcomes):
+        return True
+    given_up = bool(statuses & {Status.LATE, Status.STUCK})
+    if evidence is None:  # no rank has made a call
+        return given_up
+    if given_up and any(view.waiting_in is not None for view in evidence.ranks):
+        return True
+    return any(
+        call.state == CallState.FAILED and not call.p2p  # an isend of a cell that raised is "failed" as well
+        for view in evidence.ranks
+        if view.generation == evidence.generation
+        for call in view.calls
+    )

@@ -1,0 +1,48 @@
+"""What breaks the process groups: only what happened to calls and processes, never what a learner's own text says."""
+
+from __future__ import annotations
+
+import pytest
+
+from labkit.endings import groups_broken, worst
+from labkit.testing import fake_world
+from labkit.wire import Call, CodeError, Evidence, Outcome, RankView
+
+CLOSED = CodeError("RuntimeError", "Connection closed by peer")
+
+
+def seen(*calls: Call, activity: str = "idle") -> Evidence:
+    return Evidence(2, ranks=(RankView(0, calls=calls, activity=activity, generation=1), RankView(1, generation=1)))
+
+
+FAILED, SENT = Call(1, 1, "all_reduce", state="failed"), Call(1, 0, "send", state="failed")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "evidence", "broken"),
+    [
+        (Outcome(0, "error", error=CodeError("ValueError", "NCCL: Connection closed, Broken pipe")), seen(), False),
+        (Outcome(0, "error", error=CLOSED), seen(FAILED), True),
+        (Outcome(0), seen(FAILED), True),  # the learner's code has caught the error
+        (Outcome(0, "error", error=CodeError("ValueError", "no")), seen(SENT), False),
+        (Outcome(0, "error", error=CLOSED), seen(SENT), True),
+        (Outcome(0, "dead"), seen(), True),
+        (Outcome(0, "late"), seen(), False),  # in Python, in no call
+        (Outcome(0, "late"), seen(Call(1, 1, "all_reduce", state="issued"), activity="call"), True),
+        (Outcome(0, "late"), None, True),
+        (Outcome(0), None, False),
+    ],
+)
+def test_what_breaks_the_groups(outcome: Outcome, evidence: Evidence | None, broken: bool) -> None:
+    assert groups_broken([outcome], evidence) is broken
+
+
+def test_a_learners_own_error_text_breaks_nothing() -> None:
+    with fake_world(2) as world:
+        world.run_cell("x = torch.ones(1); dist.all_reduce(x); raise ValueError('NCCL: Connection reset')")
+        assert world.broken == ""
+
+
+def test_the_worst_ending_counts() -> None:
+    assert worst([Outcome(0), Outcome(1)]) == ("", ())
+    assert worst([Outcome(0, "error"), Outcome(1, "stuck"), Outcome(2, "late")]) == ("stuck", (1,))
