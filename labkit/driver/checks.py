@@ -32,10 +32,7 @@ def targets_of(ranks: Sequence[int] | int | None, world_size: int) -> tuple[int,
 
 def ready_ranks(ranks: Sequence[int] | int | None, cluster: Cluster, pending: Mapping[int, Pending]) -> tuple[int, ...]:
     """The ranks a request may go to; an error for those that are not there, dead, or busy."""
-    if cluster.lost:
-        raise RankDead(
-            "the way to the ranks is gone (the controller has ended)", hint="world.recover() starts all anew", ranks=[]
-        )
+    cluster.check_reachable()
     targets = targets_of(ranks, cluster.world_size)
     dead = [rank for rank in targets if cluster.seats[rank].exit_code is not None]
     if dead:

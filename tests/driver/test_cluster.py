@@ -18,7 +18,7 @@ from labkit.driver import launch
 from labkit.driver.cluster import Cluster
 from labkit.driver.feed import Seat
 from labkit.driver.launch import ProcessLauncher, short, title
-from labkit.errors import DeadlineExceeded, RankError, StartError
+from labkit.errors import DeadlineExceeded, RankDead, RankError, StartError
 from labkit.processes import Child, ExitQueue, identify, wait_ended
 from labkit.runfolder import RunFolder
 
@@ -131,14 +131,14 @@ def test_what_can_not_be_ended_is_said_and_can_be_found_later(
 
 
 def test_a_stopped_controller_is_known_at_once_and_can_go_on(cluster: Cluster) -> None:
-    cluster.check_controller()
+    cluster.check_reachable()
     pid = cluster.pids["controller"]
     os.kill(pid, signal.SIGSTOP)
     until_s = time.monotonic() + 10
     while cluster.controller_state() != "stopped" and time.monotonic() < until_s:
         time.sleep(0.01)
     with pytest.raises(RankError, match=rf"the controller \(process {pid}\) is stopped.*world\.recover\(\)"):
-        cluster.check_controller()
+        cluster.check_reachable()
     assert not cluster.lost
     assert cluster.resume_controller()
     assert not cluster.resume_controller()
@@ -147,8 +147,15 @@ def test_a_stopped_controller_is_known_at_once_and_can_go_on(cluster: Cluster) -
     while cluster.controller_state() != "dead" and time.monotonic() < until_s:
         time.sleep(0.01)
     assert cluster.lost
-    with pytest.raises(RankError, match="the controller has exited"):
-        cluster.check_controller()
+    with pytest.raises(RankDead, match=r"the controller has exited.*world\.recover\(\)"):
+        cluster.check_reachable()
+
+
+def test_a_folder_that_was_deleted_is_said(cluster: Cluster) -> None:
+    cluster.folder.remove()
+    assert cluster.lost
+    with pytest.raises(RankDead, match="was deleted, so no rank can be reached"):
+        cluster.check_reachable()
 
 
 def test_names_for_people(cluster: Cluster) -> None:

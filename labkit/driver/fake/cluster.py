@@ -77,8 +77,10 @@ class FakeCluster:
         """It is lost, or fine: nobody can stop what is no process."""
         return "dead" if self._lost else "running"
 
-    def check_controller(self) -> None:
-        """Nothing is between the world and its ranks."""
+    def check_reachable(self) -> None:
+        """RankDead after `lose`."""
+        if self._lost:
+            raise RankDead("the controller has exited, so no rank can be reached", hint="world.recover()", ranks=[])
 
     def resume_controller(self) -> bool:
         """It never stops."""
