@@ -5,8 +5,6 @@ A rule is one file in `rules/`: it says there when it speaks, before which rules
 
 from __future__ import annotations
 
-import inspect
-import re
 from typing import ClassVar, TypeVar
 
 from ..registry import Registry
@@ -14,8 +12,6 @@ from ..vocabulary import Ending
 from ..wire import Side, Verdict
 from . import words
 from .alignment import Alignment
-
-SECTIONS = ("What", "Why", "Evidence", "Remedy")
 
 
 class Rule:
@@ -59,13 +55,6 @@ class Rule:
         next_step = next_step or f"{fix}. {words.after_fixing(world)}"
         facts = (*facts, *words.wait_facts(world))
         return Verdict(self.code, self.name, self.title, f"{sentence}.", culprits, waiting, sides, next_step, facts, ending)
-
-    @classmethod
-    def sections(cls) -> dict[str, str]:
-        """The docstring's sections: {"What": ..., "Why": ..., "Evidence": ..., "Remedy": ...}."""
-        text = inspect.cleandoc(cls.__doc__ or "")
-        parts = re.split(rf"^({'|'.join(SECTIONS)}): ", text, flags=re.MULTILINE)
-        return {head: " ".join(body.split()) for head, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 R = TypeVar("R", bound=type[Rule])

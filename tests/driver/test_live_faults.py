@@ -100,7 +100,7 @@ def check_verdict(world: World, result: CellResult, codes: tuple[str, ...], rank
 def check_sentence(verdict: Verdict, rank: int) -> None:
     assert join_ranks([rank]) in verdict.sentence or f"rank {rank}" in verdict.sentence, verdict.sentence
     assert "cell " in verdict.sentence, verdict.sentence
-    assert ", line " in verdict.sentence, verdict.sentence
+    assert "line " in verdict.sentence, verdict.sentence
     assert verdict.next_step
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...errors import join_ranks
 from ...timings import LATE_S, LATE_TIMES
 from ...units import format_seconds
@@ -63,15 +61,16 @@ class Straggler(Rule):
         found = late(world.calls)
         if found is None:
             return None
-        others = tuple(rank for rank in world.calls if rank != found.rank)
-        seconds, where = format_seconds(found.idle_s), words.step_of(found.call)
+        rank, call, pause_s = found
+        others = tuple(other for other in world.calls if other != rank)
+        seconds, where = format_seconds(pause_s), words.step_of(call)
         return self.say(
             world,
-            f"rank {found.rank} began {where} {seconds} late, and {join_ranks(others)} waited for it",
-            (found.rank,),
+            f"rank {rank} began {where} {seconds} late, and {join_ranks(others)} waited for it",
+            (rank,),
             waiting=others,
-            sides=(words.side(world.evidence, (found.rank,), f"began {where} {seconds} late", None),),
-            next_step=f"Give rank {found.rank} less to do before this step. The world is healthy.",
+            sides=(words.side(world.evidence, (rank,), f"began {where} {seconds} late", None),),
+            next_step=f"Give rank {rank} less to do before this step. The world is healthy.",
             facts=("no other rank paused as long between two of its moves",),
             ending=Ending.SLOW,
         )
@@ -91,25 +90,16 @@ def _last_to_come(world: Alignment) -> tuple[int, Track, int] | None:
     return found
 
 
-@dataclass(frozen=True)
-class Late:
-    """A rank that did something else for a long time before it made a move."""
-
-    rank: int
-    call: Call
-    idle_s: float
-
-
-def late(lines: Lines) -> Late | None:
-    """The rank that let all others wait: longest between two moves of its own, and much longer than any other rank."""
+def late(lines: Lines) -> tuple[int, Call, float] | None:
+    """The rank that paused much longer than any other between two of its moves: (rank, the move after the pause, seconds)."""
     if any(call.state != CallState.DONE for line in lines.values() for call in line):
         return None
     start_s = min((line[0].issued_s for line in lines.values() if line), default=0.0)
-    worst: list[Late] = []
+    pauses: list[tuple[int, Call, float]] = []
     for rank, line in lines.items():
         ends = [start_s, *(call.returned_s for call in line)]
-        gaps = [Late(rank, call, call.issued_s - end_s) for call, end_s in zip(line, ends, strict=False)]
-        worst += [max(gaps, key=lambda gap: gap.idle_s)] if gaps else []
-    worst.sort(key=lambda gap: -gap.idle_s)
-    second_s = worst[1].idle_s if len(worst) > 1 else 0.0
-    return worst[0] if worst and worst[0].idle_s >= max(LATE_S, LATE_TIMES * second_s) else None
+        mine = [(rank, call, call.issued_s - end_s) for call, end_s in zip(line, ends, strict=False)]
+        pauses += [max(mine, key=lambda pause: pause[2])] if mine else []
+    pauses.sort(key=lambda pause: -pause[2])
+    second_s = pauses[1][2] if len(pauses) > 1 else 0.0
+    return pauses[0] if pauses and pauses[0][2] >= max(LATE_S, LATE_TIMES * second_s) else None
