@@ -19,6 +19,7 @@ class Backend:
     torch_names: tuple[str, ...] = ()  # other names under which torch builds it
     preference = 0  # backend="auto" takes the highest of those that suit the machine
     needs_gpu = False
+    interface_variable = ""  # names the network interfaces to use, "" if it takes none
     returns_at_once = False  # a call returns when it is enqueued, so a hang shows later and several calls can be open
     aborts_on_long_message = False  # ends the process that is sent more than its buffer holds
     rest_before_release = False  # messages must have stopped before a wait is ended, or the rank can be lost
@@ -50,12 +51,18 @@ class Backend:
             )
 
     def environment(self, rank: int, num_ranks: int, gpus: Sequence[Gpu], user: Mapping[str, str]) -> dict[str, str]:
-        """The variables of one rank's process; `user` is the environment that it inherits."""
-        return one_gpu(gpus[rank % len(gpus)], user) if self.needs_gpu else {}
+        """The variables of one rank's process; `user` is the environment that it inherits.
+
+        Ranks of one machine stay on loopback, also on a machine without a network, unless the user has named an interface.
+        """
+        env = one_gpu(gpus[rank % len(gpus)], user) if self.needs_gpu else {}
+        if self.interface_variable and self.interface_variable not in user:
+            env[self.interface_variable] = "lo"
+        return env
 
     def host_environment(self, host: int) -> dict[str, str]:
-        """The variables of a rank on a host of its own: which interface to use there (its link is eth0)."""
-        return {}
+        """The variables of a rank on a host of its own, whose link is eth0."""
+        return {self.interface_variable: "eth0"} if self.interface_variable else {}
 
 
 BACKENDS: Registry[Backend] = Registry("backend", "labkit.backends")

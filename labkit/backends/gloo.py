@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ..devices import Gpu
 from .base import BACKENDS, Backend
@@ -16,20 +16,13 @@ class Gloo(Backend):
     """
 
     name = "gloo"
+    interface_variable = "GLOO_SOCKET_IFNAME"
     aborts_on_long_message = True
     rest_before_release = True
 
     def suits(self, num_ranks: int, gpus: Sequence[Gpu], share_gpu: bool) -> bool:
         """Everywhere."""
         return True
-
-    def environment(self, rank: int, num_ranks: int, gpus: Sequence[Gpu], user: Mapping[str, str]) -> dict[str, str]:
-        """Ranks of one machine stay on loopback, unless the user has named an interface."""
-        return {} if "GLOO_SOCKET_IFNAME" in user else {"GLOO_SOCKET_IFNAME": "lo"}
-
-    def host_environment(self, host: int) -> dict[str, str]:
-        """The host's link."""
-        return {"GLOO_SOCKET_IFNAME": "eth0"}
 
 
 GLOO = BACKENDS.add(Gloo.name, Gloo())

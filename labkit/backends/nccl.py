@@ -44,8 +44,6 @@ _FIXED: Mapping[str, str] = {
 }
 # Good defaults on one host; what the user has set stays.
 _PREFERRED: Mapping[str, str] = {
-    # Ranks of one host connect over loopback, also on a machine without a network.
-    "NCCL_SOCKET_IFNAME": "lo",
     # Its RAS service listens on one port of the host, so the worlds of several learners would share it.
     "NCCL_RAS_ENABLE": "0",
 }
@@ -67,6 +65,7 @@ class Nccl(Backend):
     torch_names = ("nccl2", "nccl-legacy", "nccl-lazy")
     preference = 10
     needs_gpu = True
+    interface_variable = "NCCL_SOCKET_IFNAME"
     returns_at_once = True
     release_wait_s = 3.0  # an abort has kernels to end on the GPU; not measured yet
     log_pattern = "nccl-{rank}.{pid}.log"
@@ -88,7 +87,7 @@ class Nccl(Backend):
 
     def host_environment(self, host: int) -> dict[str, str]:
         """Read, not run: NCCL must take the ranks of one machine for those of several, connected by sockets only."""
-        return {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_HOSTID": f"labkit-host-{host}", "NCCL_IB_DISABLE": "1"}
+        return super().host_environment(host) | {"NCCL_HOSTID": f"labkit-host-{host}", "NCCL_IB_DISABLE": "1"}
 
 
 def nccl_environment(

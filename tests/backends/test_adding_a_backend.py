@@ -22,7 +22,8 @@ assert choose("auto", 3, [], False).name == "gloo"
 with pytest.raises(UnknownName, match="did you mean 'mini'"):
     start(2, "mimi")
 # environment and device of a rank
-assert [(seat.env["GLOO_SOCKET_IFNAME"], seat.device) for seat in make_seats(2, "mini", [])] == [("lo", "cpu")] * 2
+for seat in make_seats(2, "mini", []):
+    assert (seat.env["GLOO_SOCKET_IFNAME"], seat.env["MINI_RANKS"], seat.device) == ("lo", "2", "cpu")
 assert choose("mini", 3, [], False).host_environment(1) == {"GLOO_SOCKET_IFNAME": "eth0"}
 # what recovery and the judge ask
 assert find("mini").rest_before_release and find("mini").aborts_on_long_message and not find("mini").returns_at_once

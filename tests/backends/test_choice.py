@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labkit.backends import choose, find, nccl, one_gpu
+from labkit.backends import Backend, choose, find, nccl, one_gpu
 from labkit.backends.nccl import check_shared_gpu, nccl_environment, nccl_version, parse_nccl_version, shares_gpu
 from labkit.devices import Gpu
 from labkit.driver.start import _overridden, make_seats
@@ -133,9 +133,18 @@ def test_what_recovery_depends_on_is_not_the_users_to_change() -> None:
 
 
 def test_preferences_give_way_to_the_user() -> None:
-    assert nccl_environment(2, 2)["NCCL_SOCKET_IFNAME"] == "lo"
-    env = nccl_environment(2, 2, user={"NCCL_SOCKET_IFNAME": "eth0", "NCCL_DEBUG": "INFO", "NCCL_RAS_ENABLE": "1"})
-    assert not {"NCCL_SOCKET_IFNAME", "NCCL_DEBUG", "NCCL_RAS_ENABLE"} & env.keys()
+    assert nccl_environment(2, 2)["NCCL_RAS_ENABLE"] == "0"
+    env = nccl_environment(2, 2, user={"NCCL_DEBUG": "INFO", "NCCL_RAS_ENABLE": "1"})
+    assert not {"NCCL_DEBUG", "NCCL_RAS_ENABLE"} & env.keys()
+
+
+@pytest.mark.parametrize(("name", "variable"), [("gloo", "GLOO_SOCKET_IFNAME"), ("nccl", "NCCL_SOCKET_IFNAME")])
+def test_ranks_stay_on_loopback_or_on_their_hosts_link_or_where_the_user_says(name: str, variable: str) -> None:
+    backend = find(name)
+    assert backend.environment(1, 2, TWO, {})[variable] == "lo"
+    assert variable not in backend.environment(1, 2, TWO, {variable: "eth7"})
+    assert backend.host_environment(1)[variable] == "eth0"
+    assert variable not in Backend().environment(1, 2, TWO, {})
 
 
 def test_values_are_text_and_nothing_is_shared_unasked() -> None:
