@@ -206,3 +206,7 @@ def test_halves_that_do_not_fit_are_refused() -> None:
         compose(ALGORITHMS["ring"].schedule(3), ring.schedule(3))
     with pytest.raises(UsageError, match="both need the same world size"):
         compose(ALGORITHMS["ring-reduce-scatter"].schedule(3), ring.schedule(4))
+
+
+def test_a_product_of_halves_that_overflows_is_no_fault_of_the_algorithm() -> None:
+    assert wrong_results(ALGORITHMS["everyone"].schedule(16), 24, "PRODUCT", "float16", 0) == []
