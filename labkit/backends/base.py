@@ -22,7 +22,7 @@ class Backend:
     interface_variable = ""  # names the network interfaces to use, "" if it takes none
     returns_at_once = False  # a call returns when it is enqueued, so a hang shows later and several calls can be open
     aborts_on_long_message = False  # ends the process that is sent more than its buffer holds
-    rest_before_release = False  # messages must have stopped before a wait is ended, or the rank can be lost
+    drain_before_release = False  # messages must have stopped before a wait is ended, or the rank can be lost
     release_wait_s: float | None = None  # how long a released rank may take to come free; None: recovery's own limit
     log_pattern = ""  # its log files in the world's folder log/, "" if it writes none; {rank} and {pid} are filled in
 

@@ -18,7 +18,7 @@ class Gloo(Backend):
     name = "gloo"
     interface_variable = "GLOO_SOCKET_IFNAME"
     aborts_on_long_message = True
-    rest_before_release = True
+    drain_before_release = True
 
     def suits(self, num_ranks: int, gpus: Sequence[Gpu], share_gpu: bool) -> bool:
         """Everywhere."""

@@ -67,7 +67,7 @@ class _Doer:
             for rank, state in enumerate(states)
         )
         unformed = any((value_of(future) or {}).get("formed") is False for future in asked.values())
-        moving = find(cluster.backend).rest_before_release and not settled
+        moving = find(cluster.backend).drain_before_release and not settled
         return Assessed(ranks, broken or unformed, force, cluster.lost, moving, pace_s)
 
     def _busy(self, rank: int) -> bool:

@@ -26,7 +26,7 @@ for seat in make_seats(2, "mini", []):
     assert (seat.env["GLOO_SOCKET_IFNAME"], seat.env["MINI_RANKS"], seat.device) == ("lo", "2", "cpu")
 assert choose("mini", 3, [], False).host_environment(1) == {"GLOO_SOCKET_IFNAME": "eth0"}
 # what recovery and the judge ask
-assert find("mini").rest_before_release and find("mini").aborts_on_long_message and not find("mini").returns_at_once
+assert find("mini").drain_before_release and find("mini").aborts_on_long_message and not find("mini").returns_at_once
 # the doctor
 assert judge_settings({"LABKIT_BACKEND": "mini"}).status == "ok"
 assert judge_settings({"LABKIT_BACKEND": "mimi"}).next_step == "did you mean mini?"

@@ -196,5 +196,5 @@ def test_a_backend_is_found_by_torchs_names_too(name: str, ours: str) -> None:
 
 def test_the_two_ask_different_things_of_recovery() -> None:
     gloo, other = find("gloo"), find("nccl")
-    assert (gloo.rest_before_release, gloo.release_wait_s, gloo.aborts_on_long_message) == (True, None, True)
-    assert (other.rest_before_release, other.release_wait_s, other.aborts_on_long_message) == (False, 3.0, False)
+    assert (gloo.drain_before_release, gloo.release_wait_s, gloo.aborts_on_long_message) == (True, None, True)
+    assert (other.drain_before_release, other.release_wait_s, other.aborts_on_long_message) == (False, 3.0, False)
