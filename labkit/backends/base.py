@@ -21,6 +21,7 @@ class Backend:
     needs_gpu = False
     interface_variable = ""  # names the network interfaces to use, "" if it takes none
     returns_at_once = False  # a call returns when it is enqueued, so a hang shows later and several calls can be open
+    uneven_lists = False  # all_gather and reduce_scatter of lists take tensors of different sizes
     aborts_on_long_message = False  # ends the process that is sent more than its buffer holds
     drain_before_release = False  # messages must have stopped before a wait is ended, or the rank can be lost
     release_wait_s: float | None = None  # how long a released rank may take to come free; None: recovery's own limit

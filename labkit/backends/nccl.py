@@ -67,6 +67,7 @@ class Nccl(Backend):
     needs_gpu = True
     interface_variable = "NCCL_SOCKET_IFNAME"
     returns_at_once = True
+    uneven_lists = True
     release_wait_s = 3.0  # an abort has kernels to end on the GPU; not measured yet
     log_pattern = "nccl-{rank}.{pid}.log"
 

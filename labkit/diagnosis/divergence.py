@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..backends import find
 from ..calls import Aspect, Key, by_majority, parties, shift, site_key
 from ..vocabulary import CallState, ProcessState, Standing
 from ..wire import Call, Evidence
@@ -58,8 +59,8 @@ def contradiction(evidence: Evidence) -> Contradiction | None:
 
 
 def _may_be_uneven(evidence: Evidence, column: Mapping[int, Call]) -> bool:
-    """NCCL's all_gather and reduce_scatter of lists take tensors of different sizes, if every rank lists them so."""
-    return evidence.backend == "nccl" and all(call.op in ("all_gather", "reduce_scatter") for call in column.values())
+    """The sizes may be meant to differ: whether every rank lists the others' sizes is not seen from outside."""
+    return find(evidence.backend).uneven_lists and all(call.op in ("all_gather", "reduce_scatter") for call in column.values())
 
 
 def first_difference(world: Alignment) -> tuple[Disagreement | None, SequenceError | None]:
@@ -90,6 +91,9 @@ def _first_disagreement(world: Alignment) -> Disagreement | None:
             refused = any(call.state == CallState.REFUSED for call in column.values())
             if aspect is Aspect.SHAPE and not refused and not world.over:
                 continue  # the messages fit, so no rank waits because of it
+            stuck = len(column) == len(track.members) and world.stalled(tuple(column))
+            if aspect is Aspect.SIZE and not stuck and _may_be_uneven(world.evidence, column):
+                continue
             if aspect:
                 first_s = min(call.issued_s for call in column.values())
                 found.append((first_s, Disagreement(aspect, track, seq, tuple(sides))))

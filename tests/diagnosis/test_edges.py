@@ -133,3 +133,12 @@ def test_two_ranks_and_a_call_under_a_branch_name_both() -> None:
 def test_an_idle_rank_holds_no_lock() -> None:
     (verdict,) = judge(world("ar1", {2: "busy3"}).run().but(2, answers=False).cut().evidence())
     assert "rank 2 was busy in Python at cell 7, line 3" in verdict.sentence
+
+
+def test_uneven_lists_that_hang_on_nccl_are_named_when_all_have_come() -> None:
+    seen = world("ar1", {2: "ar1:4"}).run()
+    for rank in range(4):
+        seen.calls[rank] = [replace(call, op="all_gather") for call in seen.calls[rank]]
+    assert found(seen.evidence(0.1, backend="nccl")) == []
+    assert found(seen.evidence(2.0, backend="nccl")) == [("LK005", (2,))]
+    assert found(seen.evidence(0.1)) == [("LK005", (2,))]

@@ -55,6 +55,7 @@ def _worlds() -> dict[str, Evidence]:
         "not yet come": world("ar1 ar2", {3: "ar1 busy2"}).run().evidence(0.25),
         "a little late": world("ar1 ar2").run().late(2, 0.45).evidence(),
         "sizes that may differ": _uneven(),
+        "lists of uneven tensors on nccl": replace(_uneven("all_gather"), backend="nccl"),
         "only two ranks were sent the cell": world("ar1%tp", targets=(0, 1), groups={"tp": (0, 1)}).run().evidence(),
         "two are late": world("ar1 ar2").run().late(2, 1.0).late(3, 1.0).evidence(),
         "an interrupted world": _interrupted(),
@@ -63,11 +64,9 @@ def _worlds() -> dict[str, Evidence]:
     }
 
 
-def _uneven() -> Evidence:
+def _uneven(op: str = "all_to_all_single") -> Evidence:
     evidence = world("ar1", {1: "ar1"}).run().evidence()
-    views = tuple(
-        replace(v, calls=tuple(replace(c, op="all_to_all_single", shape=(v.rank + 1,)) for c in v.calls)) for v in evidence.ranks
-    )
+    views = tuple(replace(v, calls=tuple(replace(c, op=op, shape=(v.rank + 1,)) for c in v.calls)) for v in evidence.ranks)
     return replace(evidence, ranks=views)
 
 
