@@ -1,6 +1,6 @@
-"""For tests of labkit, of labs, and of whatever is built on it: worlds without processes, recordings, and a check for leaks.
+"""For tests of labkit, of labs and of extensions: worlds whose ranks follow a script, recordings, a check for leaks.
 
-world = fake_world(ranks=4)          the real World over ranks that run in this process, in milliseconds
+world = Script(ranks=4).world()      the real World; the test says what each rank answers, nothing is started
 world = record(world, "run.jsonl")   the same world, and every result it gives is written down
 again = replay("run.jsonl")          gives those results once more, or judges the evidence anew
 save_record("sweep.json", sweep)     one run, comparison or sweep, for a machine where it can't be made
@@ -17,47 +17,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, cast
 
 import psutil
 
+from .driver.acts import Act, call, dies, late, ok, raises
 from .driver.current import HOLDER
-from .driver.fake import FakeCluster
-from .driver.fake.messages import LINK
 from .driver.record import Recorder
 from .driver.replay import Change, Replay
-from .driver.world import DEADLINE_S, World
-from .instruments.labnote import DESK
+from .driver.scripted import Script
+from .driver.world import World
 from .runfolder import run_root
-from .schedule.cost import Link
 from .schedule.recording import load_record, save_record
 from .schedule.records import Source
 
 __all__ = [
-    "Change", "Recorder", "Replay", "Source", "fake_world", "leak_check", "load_record", "record", "replay", "save_record",
+    "Act", "Change", "Recorder", "Replay", "Script", "Source", "call", "dies", "late", "leak_check", "load_record", "ok",
+    "raises", "record", "replay", "save_record",
 ]  # fmt: skip
 
 MARK = "LABKIT_LEAK_CHECK"  # in the environment of all that is started inside, orphans included
-
-
-def fake_world(ranks: int = 4, *, mode: str = "raw", deadline_s: float = DEADLINE_S, link: Link = LINK) -> World:
-    """A world whose ranks are acted in this process: no torch, no process, no waiting, the same every time.
-
-    Cells run on numpy with the usual functions of `torch` and `torch.distributed`; faults, verdicts, recovery
-    and views are the real ones. Seconds pass on a clock of its own, at once; a message of a schedule takes as long as
-    `link` says, to the last digit.
-
-    >>> with fake_world(ranks=2) as world:
-    ...     world.run_cell("x = torch.full((2,), rank + 1.0); dist.all_reduce(x); x.tolist()").outcomes[0].shown.text
-    '[3.0, 3.0]'
-    >>> with fake_world(ranks=4, link=Link.of(latency_us=10, gb_per_s=1)) as world:
-    ...     run = world.run_schedule("ring", numel=1000)
-    ...     run.ok, round(run.seconds * 1e6)
-    (True, 66)
-    """
-    cluster = FakeCluster(ranks, link=link)
-    cluster.start(mode)
-    return World(cast(Any, cluster), mode=mode, deadline_s=deadline_s, listeners=[DESK])
 
 
 def record(world: World, path: str | Path, note: str = "") -> Recorder:

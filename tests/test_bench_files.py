@@ -16,7 +16,8 @@ from labkit import cli
 from labkit.errors import UsageError
 from labkit.schedule.external import read_results
 from labkit.schedule.sweeps import Sweep
-from labkit.testing import fake_world
+
+from .modelled import modelled
 
 OSU = "# OSU MPI Allreduce Latency Test v7.5\n# Size  Avg Latency(us)\n"
 NCCL = "#   size  count  type  redop  root  time  algbw  busbw  #wrong\n"
@@ -26,12 +27,12 @@ MANY = "9" * 5000
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Worlds that were started: acted ones."""
+    """The number of ranks of each world that was started: scripted ones."""
     made: list[int] = []
 
     def start(ranks: int | None, *_: Any, **__: Any) -> Any:
         made.append(ranks or 4)
-        return fake_world(ranks or 4)
+        return modelled(ranks or 4).world()
 
     monkeypatch.setattr(labkit.driver.start, "start", start)
     return made

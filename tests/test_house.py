@@ -1,14 +1,15 @@
-"""What holds for every file: length, and that nothing in the repository names one machine or one package index."""
+"""What holds for every file: size, and that nothing in the repository names one machine or one package index."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-LIMIT = 400
 SKIPPED = {
     ".git",
     ".venv",
@@ -33,9 +34,29 @@ def texts(root: Path) -> Iterator[Path]:
             yield path
 
 
-def test_no_file_is_too_long(root: Path) -> None:
-    lengths = {path.relative_to(root).as_posix(): len(path.read_text().splitlines()) for path in (root / "labkit").rglob("*.py")}
-    assert {file: lines for file, lines in lengths.items() if lines > LIMIT} == {}
+@pytest.fixture
+def size(root: Path) -> ModuleType:
+    """scripts/size, which has no suffix."""
+    module = ModuleType("size")
+    module.__file__ = str(root / "scripts" / "size")
+    SourceFileLoader("size", module.__file__).exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["lines", "files", "longest"])
+def test_labkit_stays_as_small_as_it_has_become(size: ModuleType, name: str) -> None:
+    found = size.measure()[name]
+    assert found <= size.LIMITS[name], f"{name}: shorten it; scripts/size shows the limits"
+    assert size.LIMITS[name] >= size.AIM[name]
+
+
+def test_the_size_is_counted_and_shown_beside_limit_and_aim(size: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "labkit").mkdir()
+    for name, lines in (("a", 1), ("b", 10), ("c", 100)):
+        (tmp_path / "labkit" / f"{name}.py").write_text("x = 1\n" * lines)
+    found = size.measure(tmp_path)
+    assert found == {"lines": 111, "files": 3, "longest": 100, "median": 10}
+    assert re.search(r"lines +111 +limit +[\d,]+ +aim +24,000", size.report(found))
 
 
 def test_no_file_names_a_folder_of_one_machine(root: Path) -> None:

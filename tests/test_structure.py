@@ -74,8 +74,6 @@ def graph(root: Path) -> dict[str, set[str]]:
     modules = {".".join(name) for name in names.values()}
     found: dict[str, set[str]] = {}
     for file, parts in names.items():
-        if file.startswith("driver/fake/"):  # acts parts of others; goes with what replaces it
-            continue
         used = set()
         for name in imported((root / file).read_text(), ("labkit", *file.split("/")[:-1])):
             used.add(name if name in modules else name.rpartition(".")[0])

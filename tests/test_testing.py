@@ -12,7 +12,7 @@ import pytest
 
 from labkit import testing
 from labkit.runfolder import RunFolder
-from labkit.testing import MARK, fake_world, leak_check
+from labkit.testing import MARK, Script, dies, leak_check
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -21,9 +21,11 @@ def test_its_names_are_documented() -> None:
     assert all((getattr(testing, name).__doc__ or "").strip() for name in testing.__all__)
 
 
-def test_a_fake_world_leaves_nothing() -> None:
-    with leak_check(wait_s=2), fake_world(4) as world:
-        world.try_fault("stopped")
+def test_a_scripted_world_leaves_nothing() -> None:
+    script = Script(4)
+    with leak_check(wait_s=2), script.world() as world:
+        script.on("cell", {1: dies()})
+        world.run_cell("1")
 
 
 def test_what_is_cleared_up_is_no_leak() -> None:

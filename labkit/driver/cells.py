@@ -22,7 +22,7 @@ MAY_RESOLVE = frozenset(rule.code for rule in RULES.values() if rule.may_resolve
 
 
 class Clock:
-    """The time a cell is watched by. Beats with a `clock` of their own (a fake world's) need no real waiting."""
+    """The time a cell is watched by. Beats with a `clock` of their own (a scripted world's) need no real waiting."""
 
     def now_s(self) -> float:
         return time.monotonic()

@@ -12,7 +12,7 @@ _STATES = {"T": "stopped", "t": "stopped", "Z": "dead", "X": "dead"}
 
 
 class ScriptedPid(int):
-    """The pid of a rank that is no process but part of a fake world: it says itself how it is, and is never signalled."""
+    """The pid of a rank that is no process but part of a scripted world: it says itself how it is, and is never signalled."""
 
     state = "running"
 

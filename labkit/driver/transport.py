@@ -1,4 +1,4 @@
-"""What the world needs of whatever carries its requests: ipyparallel, a script (fake), or a recording (replay)."""
+"""What the world needs of whatever carries its requests: ipyparallel, or a test's script (`scripted`)."""
 
 from __future__ import annotations
 

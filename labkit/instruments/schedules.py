@@ -68,7 +68,7 @@ def run_schedule(
     if diagnosis is None and (armed.may_fire or not run.ended or run.seconds >= LATE_S):
         run = replace(run, diagnosis=_after(world, outcomes))
     notes = armed.notes([len(program.moves(run.num_elements)) for program in made], schedule.name)
-    return replace(run, backend=measured_on(world), notes=notes)
+    return replace(run, backend=world.backend, notes=notes)
 
 
 def _after(world: WorldCore, outcomes: tuple[Outcome, ...]) -> Diagnosis | None:
@@ -109,12 +109,7 @@ def compare(
     by_rank = [outcome.value["times"] for outcome in outcomes]
     names = [*labels(schedules), LIBRARY]
     timings = tuple(Timing(each, spans([times[index] for times in by_rank])) for index, each in enumerate(names))
-    return Comparison(world.world_size, numel * ITEM_BYTES[dtype], dtype, timings, measured_on(world), where=where(world))
-
-
-def measured_on(world: WorldCore) -> str:
-    """What moved the bytes; "fake" in a world whose ranks are acted, so that nobody takes its times for measured ones."""
-    return "fake" if world.launcher == "fake" else world.backend
+    return Comparison(world.world_size, numel * ITEM_BYTES[dtype], dtype, timings, world.backend, where=where(world))
 
 
 def where(world: WorldCore, members: tuple[int, ...] = ()) -> str:

@@ -18,7 +18,7 @@ from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective
 from ..units import format_bytes, parse_sizes
 from .arguments import catalogue_name, check_once, check_op, check_rounds, contestants, levels
 from .armed import refuse_armed
-from .schedules import compare, measured_on, spans, where
+from .schedules import compare, spans, where
 
 OnProgress = Callable[[int, int, Point], None]
 CALIBRATE = (1 << 10, 1 << 15, 1 << 20, 1 << 22)
@@ -71,7 +71,7 @@ def sweep(
         if not points:
             raise
         error = str(failure)
-    return Sweep(measured_on(world), len(members), tuple(points), warmups, interrupted, error, where=where(world, members))
+    return Sweep(world.backend, len(members), tuple(points), warmups, interrupted, error, where=where(world, members))
 
 
 def _fitting(name: str, size: int, dtype: str, world_size: int) -> int:

@@ -1,7 +1,8 @@
-"""The ladder as the driver climbs it: on fake ranks, rung by rung, and what the report says of it."""
+"""The ladder as the driver climbs it: on scripted ranks, rung by rung, and what the report says of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future
 
 import pytest
@@ -9,23 +10,33 @@ import pytest
 from labkit.driver.transport import ControlError
 from labkit.driver.world import World
 from labkit.errors import RecoveryError
-from labkit.testing import fake_world
+from labkit.testing import Act, Script, call, dies, late, ok
 from labkit.views import to_text
+
+BARRIER = call("barrier")
 
 
 @pytest.fixture
-def world():
-    with fake_world(3) as made:
+def script() -> Script:
+    return Script(3)
+
+
+@pytest.fixture
+def world(script: Script) -> Iterator[World]:
+    with script.world() as made:
+        script.on("cell", ok(names=("x",)))
         made.run_cell("x = torch.ones(1)")
         yield made
 
 
-def hang(world: World) -> None:
-    world.run_cell("dist.barrier() if rank else None")
+def hang(script: Script, world: World) -> None:
+    """Ranks 1 and 2 wait in a barrier to which rank 0 does not come."""
+    script.on("cell", {1: late(BARRIER), 2: late(BARRIER)})
+    assert not world.run_cell("dist.barrier() if rank else None").ok
 
 
 def sound(world: World) -> bool:
-    return world.run("all_reduce").values == ((6.0,) * 4,) * 3 and world.run_cell("dist.barrier()").ok
+    return world.run_cell("1").ok and world.diagnose().healthy and not world.broken
 
 
 def test_a_healthy_world_is_left_alone(world: World) -> None:
@@ -35,45 +46,50 @@ def test_a_healthy_world_is_left_alone(world: World) -> None:
     assert sound(world)
 
 
-def test_soft_keeps_every_process_and_variable(world: World) -> None:
+def test_soft_keeps_every_process_and_variable(script: Script, world: World) -> None:
     pids = [card.pid for card in world.status().cards]
-    hang(world)
+    hang(script, world)
+    assert [card.state for card in world.status().cards] == ["idle", "in barrier #1", "in barrier #1"]
     report = world.recover()
     assert (report.rung, report.freed, report.replaced, report.generation) == ("soft", (1, 2), (), 2)
     assert report.kept == {"0": ("x",), "1": ("x",), "2": ("x",)}
     assert report.check == "all-reduce of rank + 1 gives 6 on all 3 ranks"
     assert [card.pid for card in world.status().cards] == pids
     assert sound(world)
-    assert world.pull("x")[1].tolist() == [1.0]
 
 
-def test_only_the_dead_are_replaced(world: World) -> None:
-    world.try_fault("killed", 1)
+def test_only_the_dead_are_replaced(script: Script, world: World) -> None:
+    pids = [card.pid for card in world.status().cards]
+    script.on("cell", {1: dies(BARRIER)})
+    world.run_cell("dist.barrier()")
     report = world.recover()
     assert (report.rung, report.replaced) == ("ranks", (1,))
-    assert (report.kept, report.lost) == ({"0": ("x", "loss"), "2": ("x", "loss")}, {"1": ("x",)})
+    assert (report.kept, report.lost) == ({"0": ("x",), "2": ("x",)}, {"1": ("x",)})
     assert "replaced rank 1" in to_text(report)
+    assert [card.pid == old for card, old in zip(world.status().cards, pids, strict=True)] == [True, False, True]
     assert sound(world)
 
 
-def test_a_stopped_rank_goes_on_and_keeps_its_variables(world: World) -> None:
-    world.try_fault("stopped", 2)
+def test_a_stopped_rank_goes_on_and_keeps_its_variables(script: Script, world: World) -> None:
+    script.on("cell", {0: late(BARRIER), 1: late(BARRIER), 2: Act("late", process="stopped")})
+    assert world.run_cell("dist.barrier()", deadline_s=2).diagnosis.verdict.culprits == (2,)
     report = world.recover()
     assert (report.rung, report.replaced) == ("soft", ())
     assert report.steps[0] == "let rank 2 go on (SIGCONT)"
     assert sound(world)
 
 
-def test_a_rank_that_holds_the_lock_is_replaced(world: World) -> None:
-    world.try_fault("holds-gil", 0, deadline_s=2)
+def test_a_rank_that_holds_the_lock_is_replaced(script: Script, world: World) -> None:
+    script.on("cell", {0: late(answers=False), 1: late(BARRIER), 2: late(BARRIER)})
+    assert world.run_cell("dist.barrier()", deadline_s=2).diagnosis.verdict.culprits == (0,)
     report = world.recover()
     assert (report.rung, report.replaced, report.freed) == ("ranks", (0,), (1, 2))
     assert sound(world)
 
 
-def test_a_rank_that_catches_its_interrupt_is_replaced(world: World) -> None:
-    cell = "import time\nwhile rank == 1:\n    try:\n        time.sleep(99)\n    except BaseException:\n        pass"
-    world.run_cell(cell, deadline_s=2)
+def test_a_rank_that_catches_its_interrupt_is_replaced(script: Script, world: World) -> None:
+    script.on("cell", {1: late(frees=False)})
+    world.run_cell("...", deadline_s=2)
     report = world.recover()
     assert (report.rung, report.replaced) == ("ranks", (1,))
     assert sound(world)
@@ -83,49 +99,53 @@ def test_a_rank_that_catches_its_interrupt_is_replaced(world: World) -> None:
     ("failures", "rung", "restarts"),
     [({"form": 1}, "world", 0), ({"form": 2}, "cluster", 1), ({"start_ranks": 1, "form": 1}, "cluster", 1)],
 )
-def test_a_failure_climbs(world: World, failures: dict[str, int], rung: str, restarts: int) -> None:
-    hang(world)
+def test_a_failure_climbs(script: Script, world: World, failures: dict[str, int], rung: str, restarts: int) -> None:
+    hang(script, world)
     for what, times in failures.items():
-        world.core.cluster.fail(what, times)
+        script.fail(what, times)
     report = world.recover()
-    assert (report.rung, world.core.cluster.restarts, report.replaced) == (rung, restarts, (0, 1, 2))
+    assert (report.rung, script.restarts, report.replaced) == (rung, restarts, (0, 1, 2))
     assert [step for step in report.steps if step.startswith("that failed: ")]
     assert report.kept == {}
     assert sound(world)
 
 
-def test_nothing_helps(world: World) -> None:
-    hang(world)
-    world.core.cluster.fail("form", 99)
+def test_nothing_helps(script: Script, world: World) -> None:
+    hang(script, world)
+    script.fail("form", 99)
     with pytest.raises(RecoveryError, match=r"could not be brought back: form was told to fail; world.stop"):
         world.recover()
-    world.core.cluster.fail("form", 0)
+    script.fail("form", 0)
     assert world.recover(force=True).rung in ("soft", "world")
     assert sound(world)
 
 
-def test_a_lost_controller_is_the_last_rung_at_once(world: World) -> None:
-    world.core.cluster.lose()
+def test_a_lost_controller_is_the_last_rung_at_once(script: Script, world: World) -> None:
+    script.lost = True
+    assert "the controller is gone" in world.status().note
     assert world.recover().rung == "cluster"
     assert sound(world)
 
 
-def test_interrupt_frees_ranks_that_are_not_stuck(world: World) -> None:
+def test_interrupt_frees_ranks_that_are_not_stuck(script: Script, world: World) -> None:
+    script.on("cell", late())
     world.run_cell("import time; time.sleep(500)", deadline_s=1)
     assert world.interrupt().freed == (0, 1, 2)
     assert sound(world)
 
 
-def test_faults_are_taken_out_by_recovery(world: World) -> None:
+def test_faults_are_taken_out_by_recovery(script: Script, world: World) -> None:
     world.inject("swapped-order", 1)
-    hang(world)
+    hang(script, world)
+    assert world.injections[0].active
     world.recover()
     assert world.injections == []
-    assert world.run_cell("x = torch.ones(1)\ndist.all_reduce(x)\ndist.broadcast(x, src=0)").ok
 
 
-def test_ranks_at_work_come_to_rest_before_their_waits_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    transport, asked = world.core.cluster.transport, []
+def test_ranks_at_work_come_to_rest_before_their_waits_are_cut(
+    script: Script, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport, asked = script.transport, []
     control = transport.control
     looks = [False, False, True, False, True, True, True]  # ranks 1 and 2 in turn, then both of them three times
 
@@ -138,7 +158,7 @@ def test_ranks_at_work_come_to_rest_before_their_waits_are_cut(world: World, mon
             answer.set_result(op == "interrupt_main" or not looks or looks.pop(0))
         return answer
 
-    hang(world)
+    hang(script, world)
     for pending in world.core.pending.values():
         pending.asked_s -= 60  # what was asked a moment ago may be on its way still
     monkeypatch.setattr(transport, "control", scripted)
@@ -154,13 +174,15 @@ def test_ranks_at_work_come_to_rest_before_their_waits_are_cut(world: World, mon
     assert ops[4:-2] == ["process_idle"] * 8  # one look at which rank 2 still moves, and three that are calm
 
     asked.clear()
-    hang(world)
+    hang(script, world)
     assert world.recover().rung == "soft"
     assert [op for op, _ in asked] == ["release", "release"]  # a verdict has said already that nothing moves
 
 
-def test_a_rank_that_answers_with_an_error_keeps_its_variables(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    transport = world.core.cluster.transport
+def test_a_rank_that_answers_with_an_error_keeps_its_variables(
+    script: Script, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport = script.transport
     control = transport.control
 
     def faulty(rank: int, op: str, payload: dict[str, object]) -> Future[object]:
@@ -170,7 +192,7 @@ def test_a_rank_that_answers_with_an_error_keeps_its_variables(world: World, mon
             answer.set_exception(ControlError(f"rank 1: RuntimeError: {op} failed", hint="none"))
         return answer
 
-    hang(world)
+    hang(script, world)
     monkeypatch.setattr(transport, "control", faulty)
     report = world.recover()
     assert (report.rung, report.replaced) == ("soft", ())

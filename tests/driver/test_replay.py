@@ -15,9 +15,12 @@ from labkit.driver.replay import Replay
 from labkit.errors import UsageError, WireError
 from labkit.faults import FAULTS
 from labkit.plain import tidy
-from labkit.testing import fake_world, record, replay
+from labkit.schedule.records import ScheduleRun
+from labkit.testing import Script, ok, record, replay
 from labkit.views import to_html, to_text
-from labkit.wire import CellResult, Frame, Injection, RecoveryReport
+from labkit.wire import CellResult, Frame, Injection, RecoveryReport, TensorSample
+
+from ..modelled import modelled
 
 CORPUS = Path(__file__).resolve().parent.parent / "data" / "evidence"
 FILES = sorted(CORPUS.glob("*.jsonl"))
@@ -56,23 +59,65 @@ def test_a_real_run_draws_itself_and_the_world_was_mended(file: Path) -> None:
     assert recording.entries[0].value.diagnosis is None, "a healthy cell gets no verdict"
 
 
-def test_the_fake_world_and_real_ranks_come_to_the_same_verdict() -> None:
-    for file in FILES:
-        real = next(replay(file).diagnoses())[2].verdict
-        with fake_world(3) as world:
-            world.run_cell(FAULTS[file.stem].demo)
-            acted = world.try_fault(file.stem, 1, deadline_s=4).diagnosis.verdict
-        assert (acted.code, acted.culprits, acted.ending) == (real.code, real.culprits, real.ending), file.stem
+# ---- the corpus: real runs in safe mode, and of schedules
+SAFE = sorted((CORPUS.parent / "safe").glob("*.jsonl"))
+SCHEDULES = sorted((CORPUS.parent / "schedules").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("file", SAFE, ids=lambda file: file.stem)
+def test_in_safe_mode_a_fault_is_an_error_on_the_ranks_that_wait_and_is_named(file: Path) -> None:
+    recording, fault = replay(file), FAULTS[file.stem]
+    assert [str(change) for change in recording.rejudge() if not change.only_words] == []
+    healthy, broken = (value for value in recording if isinstance(value, CellResult))
+    assert healthy.ok
+    assert healthy.diagnosis is None
+    assert broken.diagnosis.evidence.mode == "safe"
+    assert broken.diagnosis.verdict.code in fault.expect["safe"].codes
+    assert broken.diagnosis.verdict.culprits == (1,)
+    waiting = [outcome for outcome in broken.outcomes if outcome.rank != 1]
+    if fault.expect["safe"].ending != "slow":
+        assert {outcome.error.type for outcome in waiting} == {"ContractError"}, "nobody stays stuck"
+
+
+def test_the_corpus_has_every_fault_in_safe_mode_and_every_fault_of_a_schedule() -> None:
+    assert len(SAFE) >= 15
+    assert {file.stem for file in SAFE} <= set(FAULTS)
+    assert len(SCHEDULES) >= 12
+    assert {file.stem for file in SCHEDULES} <= {fault.name for fault in FAULTS.values() if fault.in_schedule is not None}
+    assert sum(file.stat().st_size for file in (*SAFE, *SCHEDULES)) < 1_000_000
+
+
+@pytest.mark.parametrize("file", SCHEDULES, ids=lambda file: file.stem)
+def test_a_fault_in_a_schedule_is_named_with_its_rank_and_algorithm(file: Path) -> None:
+    recording, expected = replay(file), FAULTS[file.stem].in_schedule
+    assert expected is not None
+    assert [str(change) for change in recording.rejudge() if not change.only_words] == []
+    runs = [value for value in recording if isinstance(value, ScheduleRun)]
+    injections = [value for value in recording if isinstance(value, Injection)]
+    assert [run.name for run in runs] == ["ring", "binomial-tree"]
+    for run, injection in zip(runs, injections, strict=True):
+        assert (injection.fired, injection.ending) == (1, expected.ending)
+        assert run.diagnosis is not None
+        verdict = run.diagnosis.verdict
+        assert verdict is not None
+        assert (verdict.code, verdict.culprits) == (injection.verdict, (injection.rank,))
+        assert verdict.code in expected.codes
+        assert f" of {run.name}" in verdict.sentence
+        assert run.agrees == (expected.ending == "slow")
+        assert to_text(run)
+        assert to_html(run)
 
 
 # ---- writing
 def test_a_recorder_is_the_world_and_writes_what_it_gives(tmp_path: Path) -> None:
-    path = tmp_path / "run.jsonl"
-    with fake_world(2) as world, record(world, path, "first") as noted:
+    path, script = tmp_path / "run.jsonl", Script(2)
+    script.on("pull", ok({"kind": "json", "text": "[1.0]"}))
+    script.on("sample", lambda rank, asked: ok(TensorSample(rank, asked["name"], (1,), "float32", "cpu", 4, (1.0,), (0,))))
+    with script.world() as world, record(world, path, "first") as noted:
         assert noted.world_size == 2
         result = noted.run_cell("x = torch.ones(1)\nx")
         noted.note = "second"
-        assert noted.pull("x")[0].tolist() == [1.0]
+        assert noted.pull("x")[0] == [1.0]
         with noted.inject("slow", 1):
             pass
         report = noted.recover()
@@ -87,25 +132,21 @@ def test_a_recorder_is_the_world_and_writes_what_it_gives(tmp_path: Path) -> Non
 
 def test_runs_comparisons_and_sweeps_come_back_marked(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    with fake_world(3) as world, record(world, path, "three ranks") as noted:
+    with modelled(3).world() as world, record(world, path, "three ranks") as noted:
         made = [noted.run_schedule("ring"), noted.compare(["ring"]), noted.sweep([1024, 4096, 8192], ["ring"])]
-        with world.inject("slow", 1):
-            made.append(noted.run_schedule("ring", numel=10))
     again = replay(path)
-    given = [again.run_schedule(), again.compare(), again.sweep(), again.run_schedule()]
+    given = [again.run_schedule(), again.compare(), again.sweep()]
     assert [replace(value, source=None) for value in given] == made
     assert {(value.source.about, value.source.backend, value.source.world_size) for value in given} == {
-        ("three ranks", "fake", 3)
+        ("three ranks", "gloo", 3)
     }
     assert all("not run here" in str(value) and "not run here" in to_html(value) for value in given)
-    assert [diagnosis.verdict.code for _, _, diagnosis in again.diagnoses()] == ["LK011"]
-    assert again.rejudge() == ()
 
 
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("mine")
-    with fake_world(1) as world:
+    with Script(1).world() as world:
         with pytest.raises(UsageError, match="is there already"):
             record(world, path)
         with pytest.raises(UsageError, match="can't write"):
@@ -115,7 +156,7 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
 
 def test_every_line_is_one_write(tmp_path: Path, monkeypatch) -> None:
     writes: list[bytes] = []
-    with fake_world(2) as world, record(world, tmp_path / "r.jsonl") as noted:
+    with Script(2).world() as world, record(world, tmp_path / "r.jsonl") as noted:
         monkeypatch.setattr(os, "write", lambda file, data: writes.append(data))
         noted.run_cell("print('a\\nb')")
         noted.status()

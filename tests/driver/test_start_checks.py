@@ -13,7 +13,7 @@ from labkit.driver.current import HOLDER
 from labkit.driver.start import make_seats, start
 from labkit.errors import LabkitError, NotEnoughDevices, NotEnoughMemory, UnknownName, UsageError, WorldMismatch
 from labkit.machine import MAX_RANKS, RANK_BYTES
-from labkit.testing import fake_world
+from labkit.testing import Script
 
 
 class Started(Exception):
@@ -121,7 +121,7 @@ def test_every_refusal_names_the_next_step() -> None:
 
 # ---- the world that runs already
 def test_a_second_start_gives_the_same_world_or_says_what_differs(monkeypatch) -> None:
-    with fake_world(2) as world:
+    with Script(2).world() as world:
         monkeypatch.setattr(HOLDER, "world", world)
         assert start() is start(2) is start(2, "gloo") is world
         with pytest.raises(WorldMismatch, match=r"a world is running with 2 ranks, not 3; world.stop.. ends it"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,28 @@ import pytest
 
 from labkit.doctor import CheckResult, DoctorReport
 from labkit.doctor.experiment import ExperimentRecord
-from labkit.driver.world import World
 from labkit.exercises import CHECKS, NotYet
-from labkit.testing import fake_world
-from labkit.wire import RankCard, TensorTable, WorldStatus
+from labkit.testing import Act, Script, late, ok, raises
+from labkit.wire import CellResult, RankCard, TensorTable, WorldStatus
 
 Table = Callable[..., TensorTable]
 SIZES = (2, 3, 4)
 
 
 @pytest.fixture(params=SIZES)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with fake_world(request.param) as running:
-        yield running
+def script(request: pytest.FixtureRequest) -> Script:
+    return Script(request.param)
+
+
+def ran(script: Script, act: Callable[[int], Act] = lambda rank: ok(), ranks: Any = None) -> CellResult:
+    """A cell on these ranks, and what each of them does with it."""
+    with script.world() as world:
+        script.on("cell", lambda rank, _: act(rank))
+        return world.run_cell("...", ranks=ranks)
+
+
+def prints(text: Callable[[int], object]) -> Callable[[int], Act]:
+    return lambda rank: ok(printed=f"{text(rank)}\n")
 
 
 def refused(name: str, *answer: Any) -> str:
@@ -57,46 +66,53 @@ def test_processes() -> None:
     assert refused("00/processes", status(5, 5), {0: 5, 1: 5}) == "two ranks share one process"
 
 
-def test_some(world: World) -> None:
-    assert CHECKS["00/some"](world.run_cell("word = 1", ranks=0)).answer.value == 1
-    assert "rank 0" in CHECKS["00/some"](world.run_cell("word = 1", ranks=0))
-    assert refused("00/some", world.run_cell("word = 1")).startswith("this cell went to ranks 0")
-    assert refused("00/some", world.run_cell("word = 1", ranks=1)) == "this cell went to rank 1"
+def test_some(script: Script) -> None:
+    found = CHECKS["00/some"](ran(script, ranks=0))
+    assert (found.answer.value, "rank 0" in found) == (1, True)
+    assert refused("00/some", ran(script)).startswith("this cell went to ranks 0")
+    assert refused("00/some", ran(script, ranks=1)) == "this cell went to rank 1"
     assert "not str" in refused("00/some", "rank 0")
 
 
-@pytest.mark.parametrize("line", ["print(rank % 2)", "rank % 2 == 0", "print('odd' if rank % 2 else 'even')"])
-def test_voices(world: World, line: str) -> None:
-    assert CHECKS["00/voices"](world.run_cell(line)) == f"{world.world_size} ranks printed, and the output has two blocks."
+VOICES = [
+    prints(lambda rank: rank % 2),
+    lambda rank: ok(shown=str(rank % 2 == 0)),
+    prints(lambda rank: ("even", "odd")[rank % 2]),
+]
+
+
+@pytest.mark.parametrize("act", VOICES)
+def test_voices(script: Script, act: Callable[[int], Act]) -> None:
+    assert CHECKS["00/voices"](ran(script, act)) == f"{script.world_size} ranks printed, and the output has two blocks."
 
 
 @pytest.mark.parametrize(
-    ("line", "what"),
+    ("act", "what"),
     [
-        ("print('hello')", "all ranks print the same"),
-        ("if rank % 2: print('odd')", " printed nothing"),
-        ("print(rnk % 2)", "the cell raised an exception"),
-        ("x = rank % 2", "printed nothing"),
+        (prints(lambda rank: "hello"), "all ranks print the same"),
+        (lambda rank: ok(printed="odd\n" if rank % 2 else ""), " printed nothing"),
+        (lambda rank: raises("NameError: name 'rnk' is not defined"), "the cell raised an exception"),
+        (lambda rank: ok(), "printed nothing"),
     ],
 )
-def test_voices_that_are_not_two(world: World, line: str, what: str) -> None:
-    assert what in refused("00/voices", world.run_cell(line))
+def test_voices_that_are_not_two(script: Script, act: Callable[[int], Act], what: str) -> None:
+    assert what in refused("00/voices", ran(script, act))
 
 
 def test_voices_of_the_wrong_ranks() -> None:
-    with fake_world(4) as world:
-        assert "the output has 4 blocks" in refused("00/voices", world.run_cell("print(rank)"))
-        assert "the blocks do not separate" in refused("00/voices", world.run_cell("print(rank > 1)"))
-        assert "ranks 1 and 3 printed nothing" in refused("00/voices", world.run_cell("print(rank)", ranks=[0, 2])).replace(
-            ",", ""
-        )
+    numbers = prints(lambda rank: rank)
+    assert "the output has 4 blocks" in refused("00/voices", ran(Script(4), numbers))
+    assert "the blocks do not separate" in refused("00/voices", ran(Script(4), prints(lambda rank: rank > 1)))
+    assert "ranks 1 and 3 printed nothing" in refused("00/voices", ran(Script(4), numbers, ranks=[0, 2]))
 
 
-def test_raises(world: World) -> None:
-    assert CHECKS["00/raises"](world.run_cell("1 / rank")).startswith("rank 0 raised ZeroDivisionError (cell 1, line 1), and")
-    assert refused("00/raises", world.run_cell("1 / (rank + 1)")) == "no rank raised"
-    assert refused("00/raises", world.run_cell("1 / 0")).startswith("ranks 0")
-    assert refused("00/raises", world.run_cell("1 / rank", ranks=0)) == "this cell did not go to all ranks"
+def test_raises(script: Script) -> None:
+    error = raises("ZeroDivisionError: division by zero")
+    said = CHECKS["00/raises"](ran(script, lambda rank: ok() if rank else error))
+    assert said.startswith("rank 0 raised ZeroDivisionError (cell 1, line 1), and")
+    assert refused("00/raises", ran(script)) == "no rank raised"
+    assert refused("00/raises", ran(script, lambda rank: error)).startswith("ranks 0")
+    assert refused("00/raises", ran(script, lambda rank: error, ranks=0)) == "this cell did not go to all ranks"
 
 
 def test_push() -> None:
@@ -115,14 +131,15 @@ def test_tensors(table: Table, size: int) -> None:
     assert "missing on rank 0" in refused("00/tensors", table([[total]] * size, missing=(0,)))
 
 
-def test_deadline(world: World) -> None:
-    with world.inject("busy-python", rank=0):
-        late = world.run_cell("dist.all_reduce(torch.ones(1))", deadline_s=2)
-    assert "not free yet" in refused("00/deadline", late, status(5, 6, state="running cell 4"))
-    assert refused("00/deadline", late, status(5, 6, note="the groups are broken")) == "the groups are broken"
-    assert refused("00/deadline", dataclasses.replace(late, outcomes=()), status(5, 6)).startswith("no rank missed")
-    world.recover()
-    assert "free again" in CHECKS["00/deadline"](late, world.status())
+def test_deadline(script: Script) -> None:
+    with script.world() as world:
+        script.on("cell", {0: late(stack=((1, "<module>"),))})
+        result = world.run_cell("while rank == 0: pass", deadline_s=2)
+        assert "not free yet" in refused("00/deadline", result, status(5, 6, state="running cell 4"))
+        assert refused("00/deadline", result, status(5, 6, note="the groups are broken")) == "the groups are broken"
+        assert refused("00/deadline", dataclasses.replace(result, outcomes=()), status(5, 6)).startswith("no rank missed")
+        world.recover()
+        assert "free again" in CHECKS["00/deadline"](result, world.status())
 
 
 RECORD = ExperimentRecord("0.1.0", "CPython 3.11", {"torch": "2.15.0"}, launch="python train.py")

@@ -11,7 +11,7 @@ from labkit.errors import UsageError
 from labkit.hosts import measure, recorded, report
 from labkit.hosts.measure import RATE
 from labkit.schedule.sweeps import Sweep
-from labkit.testing import fake_world
+from labkit.testing import Script
 
 reason = spaces.why_not()
 needs_hosts = pytest.mark.skipif(bool(reason), reason=reason or "hosts can be made")
@@ -55,7 +55,7 @@ def test_measured_live() -> None:
 
 def test_an_interrupt_in_a_sweep_is_the_end_of_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    with fake_world(4) as world:
+    with Script(4).world() as world:
         monkeypatch.setattr(type(world), "hosts", (0, 0, 1, 1))
         monkeypatch.setattr(type(world), "sweep", lambda *_, **__: Sweep("gloo", 2, (), 1, interrupted=True), raising=False)
         with pytest.raises(KeyboardInterrupt):

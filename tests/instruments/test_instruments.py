@@ -13,13 +13,13 @@ from labkit.driver.core import ENTRY_POINTS, INSTRUMENTS, METHODS, NoInstrument,
 from labkit.driver.world import World
 from labkit.errors import UnknownName
 from labkit.registry import Registry
-from labkit.testing import fake_world
+from labkit.testing import Script
 
 OURS = {"compare", "crossing", "nccl_log", "pull", "push", "run_schedule", "script", "sweep", "tensors", "timeline", "watch"}
 
 
 def test_every_instrument_is_a_method_of_a_world() -> None:
-    with fake_world(2) as world:
+    with Script(2).world() as world:
         assert set(INSTRUMENTS) >= OURS
         assert set(dir(world)) >= OURS | set(METHODS)
         for name in OURS:
@@ -37,7 +37,7 @@ def test_no_instrument_hides_a_method() -> None:
     [("swep", "a world has no 'swep'; did you mean 'sweep'?"), ("recovr", "a world has no 'recovr'; did you mean 'recover'?")],
 )
 def test_a_wrong_name_is_answered_with_the_nearest_one(name: str, text: str) -> None:
-    with fake_world(1) as world:
+    with Script(1).world() as world:
         with pytest.raises(NoInstrument) as caught:
             getattr(world, name)
         assert str(caught.value) == text
@@ -47,7 +47,7 @@ def test_a_wrong_name_is_answered_with_the_nearest_one(name: str, text: str) -> 
 
 def test_a_private_name_loads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Registry, "load", lambda self: pytest.fail("loaded"))
-    with fake_world(1) as world:
+    with Script(1).world() as world:
         assert not hasattr(world, "_repr_html_")
 
 
@@ -62,14 +62,14 @@ def test_an_instrument_of_another_package_joins(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry, broken] if group == ENTRY_POINTS else [])
     fresh: Registry[object] = Registry("instrument", "labkit.instruments", entry_points=ENTRY_POINTS)
     monkeypatch.setattr(core_module, "INSTRUMENTS", fresh)
-    with fake_world(3) as world:
+    with Script(3).world() as world:
         with pytest.warns(UserWarning, match=r"instrument gone \(no_such_module\) could not be loaded: ModuleNotFoundError"):
             assert world.weigh("t") == "3 t"
         assert inspect.getdoc(world.weigh) == "How heavy the ranks are."
 
 
 def test_what_a_protocol_declares_a_world_has() -> None:
-    with fake_world(2) as world:
+    with Script(2).world() as world:
         for name in [name for name in dir(WorldCore) if not name.startswith("_")]:
             assert hasattr(world.core, name), name
         assert {"mode", "deadline_s", "cell", "stopped", "started_in_s"} <= vars(world.core).keys()

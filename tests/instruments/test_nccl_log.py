@@ -15,7 +15,7 @@ from labkit.backends.nccl import nccl_environment
 from labkit.errors import UsageError
 from labkit.instruments.nccl_log import nccl_log
 from labkit.rank.backends import make_backend
-from labkit.testing import fake_world
+from labkit.testing import Script
 
 LINE = "host:{pid}:2 [0] NCCL INFO AllReduce: {size} Bytes -> Algo RING proto LL channel{{Lo..Hi}}={{0..0}}\n"
 OURS = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "LABKIT_NCCL_LOG"}
@@ -84,7 +84,7 @@ def test_no_log_is_an_error_that_says_what_to_do(tmp_path: Path, monkeypatch: py
 
 
 def test_a_gloo_world_says_why_not_and_where_to_look() -> None:
-    gloo = fake_world(ranks=2)
+    gloo = Script(ranks=2).world()
     with pytest.raises(UsageError, match=r"gloo keeps no log of its choices, NCCL does; .*recorded\(\)"):
         gloo.nccl_log()
     gloo.stop()

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from labkit.errors import UnknownName, UsageError
 from labkit.instruments.variables import pack, unpack
-from labkit.testing import fake_world
+from labkit.testing import Script, ok, raises
 
 DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
 PLAIN = st.recursive(
@@ -133,25 +133,28 @@ def test_what_is_only_shown() -> None:
 
 
 def test_all_of_a_push_or_nothing() -> None:
-    with fake_world(2) as world:
+    script = Script(ranks=2)
+    with script.world() as world:
         with pytest.raises(UsageError):
             world.push(a=1, b=object())
-        assert "a" not in (world.run_cell("1").diagnosis or "")
-        with pytest.raises(UsageError, match="no variable 'a'"):
-            world.pull("a")
+        assert script.asked == [], "no rank was asked"
         world.push(a=[1], b=numpy.eye(2), ranks=1)
-        with pytest.raises(UsageError, match="no variable 'b'"):
-            world.pull("b", ranks=0)
-        assert world.pull("b", ranks=1)[1].tolist() == [[1, 0], [0, 1]]
+    ((rank, op, payload),) = script.asked
+    assert (rank, op, payload["values"]) == (1, "push", {"a": "[1]"})
+    assert payload["arrays"] == {"b": {"dtype": "<f8", "shape": [2, 2]}}
 
 
 def test_a_variable_that_some_ranks_lack_names_them_and_offers_the_others_values() -> None:
-    with fake_world(3) as world:
-        world.run_cell("if rank != 1: loss = rank")
+    script = Script(ranks=3)
+    values = {rank: ok({"kind": "json", "text": str(rank)}) for rank in range(3)}
+    with script.world() as world:
+        script.on("pull", {**values, 1: raises("UnknownName: no variable 'loss'; there are: x")})
         with pytest.raises(UnknownName) as caught:
             world.pull("loss")
         told = "rank 1 has no variable 'loss'; ranks 0 and 2 have one"
         assert str(caught.value) == f"{told}; world.pull('loss', ranks=[0, 2]) gives their values"
+        script.on("pull", values)
         assert (caught.value.ranks, world.pull("loss", ranks=[0, 2])) == ((1,), {0: 0, 2: 2})
+        script.on("pull", raises("UnknownName: no variable 'los'; there are: loss"))
         with pytest.raises(UnknownName, match="no variable 'los'"):
             world.pull("los")
