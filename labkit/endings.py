@@ -19,8 +19,9 @@ _ENDINGS: dict[str, str] = {
 def worst(outcomes: Iterable[Outcome]) -> tuple[str, tuple[int, ...]]:
     """The status that counts, and the ranks that have it; ("", ()) if nothing is wrong.
 
-    >>> worst([Outcome(0), Outcome(1, "error"), Outcome(2, "late"), Outcome(3, "late")])
-    ('late', (2, 3))
+    >>> status, ranks = worst([Outcome(0), Outcome(1, "error"), Outcome(2, "late"), Outcome(3, "late")])
+    >>> print(status, ranks)
+    late (2, 3)
     """
     by_status: dict[str, tuple[int, ...]] = {}
     for outcome in outcomes:

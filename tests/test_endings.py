@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labkit.endings import groups_broken, worst
-from labkit.testing import fake_world
+from labkit.testing import Script, call, raises
 from labkit.wire import Call, CodeError, Evidence, Outcome, RankView
 
 CLOSED = CodeError("RuntimeError", "Connection closed by peer")
@@ -38,7 +38,9 @@ def test_what_breaks_the_groups(outcome: Outcome, evidence: Evidence | None, bro
 
 
 def test_a_learners_own_error_text_breaks_nothing() -> None:
-    with fake_world(2) as world:
+    script = Script(2)
+    with script.world() as world:
+        script.on("cell", raises("ValueError: NCCL: Connection reset", calls=(call("all_reduce"),)))
         world.run_cell("x = torch.ones(1); dist.all_reduce(x); raise ValueError('NCCL: Connection reset')")
         assert world.broken == ""
 
