@@ -50,7 +50,7 @@ class Cluster:
         self.feed: Any = None
         self._children: dict[str, Child] = {}  # by name: "controller", "store", "rank 2", ...
         self._port = 0  # the store's
-        self._store_key = secrets.token_hex(16)
+        self._store_key = secrets.token_hex(16)  # what the ranks' keys in the store begin with
 
     @property
     def world_size(self) -> int:
@@ -134,6 +134,7 @@ class Cluster:
             env = {
                 **seat.env, "LABKIT_RANK": str(rank), "LABKIT_WORLD_SIZE": str(self.world_size),
                 "LABKIT_RUN_DIR": str(self.folder.path), "LABKIT_BACKEND": self.backend, "LABKIT_DEVICE": seat.device,
+                "LABKIT_STORE_KEY": self._store_key,
                 "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.world_size),
             }  # fmt: skip
             child = self._child(f"rank {rank}")

@@ -2,6 +2,7 @@
 
 LABKIT_RANK, LABKIT_WORLD_SIZE   its number and how many ranks there are
 LABKIT_RUN_DIR                   the world's private folder
+LABKIT_STORE_KEY                 what all of its keys in the store begin with (read by groups.py)
 LABKIT_BACKEND, LABKIT_DEVICE    the backend of its process groups, and where its tensors are
 LABKIT_HOST_PID                  the process that holds the host it is on, if that is not the kernel's
 """

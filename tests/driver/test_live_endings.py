@@ -149,3 +149,33 @@ def test_everything_listens_on_loopback_only_and_files_are_private(kernels: list
     assert (kernel.folder.parent.stat().st_mode & 0o777) == 0o700
     for file in (kernel.folder / "security").iterdir():
         assert (file.stat().st_mode & 0o077) == 0, file
+
+
+STORE = """
+import torch.distributed as dist
+store = dist.TCPStore("127.0.0.1", cluster._port, None, is_master=False, wait_for_workers=False)
+keys = [key for key in store.list_keys() if "generation-" in key]
+assert keys and all(cluster._store_key in key for key in keys)
+"""
+
+
+def test_nobody_meets_the_ranks_in_the_store_by_chance(kernels: list[Kernel], tmp_path: Path) -> None:
+    kernel = Kernel("fork", tmp_path)
+    kernels.append(kernel)
+    kernel.do(f"exec({STORE!r})")
+    assert kernel.read() == "done\n"
+
+
+def test_people_can_tell_the_processes_apart(kernels: list[Kernel], tmp_path: Path) -> None:
+    kernel = Kernel("fork", tmp_path)
+    kernels.append(kernel)
+    seen = {psutil.Process(pid).cmdline()[0] for pid in kernel.pids}
+    of = f"of world {kernel.process.pid}"
+    server = f"labkit: fork server of kernel {kernel.process.pid}"
+    assert seen == {f"labkit: {name} {of}" for name in ("rank 0", "rank 1", "controller", "store")} | {server}
+    assert {psutil.Process(pid).name() for pid in kernel.pids} == {
+        "labkit rank 0", "labkit rank 1", "labkit control", "labkit store", "labkit forks",
+    }  # fmt: skip
+    cell = "import sys; [name for name in sys.modules if 'pydevd' in name]"
+    kernel.do(f"assert world.run_cell({cell!r}, [0]).outcomes[0].shown.text == '[]'")  # each rank would take 0.15 s for it
+    assert kernel.read() == "done\n"
