@@ -23,6 +23,7 @@ import psutil
 # Creation times are counted from a clock that is kept in whole seconds and may step by one under time synchronisation.
 # A number can't be given out again that soon: tens of thousands come first.
 TOLERANCE_S = 1.5
+_STATES = {"T": "stopped", "t": "stopped", "Z": "dead", "X": "dead"}
 _LOG = logging.getLogger("labkit.processes")
 _TITLE_ROOM = "SPT_NOENV"  # setproctitle's own name for: write over the command line only, never over the environment
 
@@ -71,21 +72,29 @@ def state(process: Identity | None) -> str:
     >>> state(identify(os.getpid())), state(None)
     ('running', 'dead')
     """
-    return _state_of_number(process.pid) if process is not None and _runs(process) else "dead"
+    return state_of_pid(process.pid) if process is not None and _runs(process) else "dead"
 
 
-def _state_of_number(pid: int) -> str:
-    """The same of whichever process has this number now: one small file is read."""
+def state_of_pid(pid: int) -> str:
+    """The state of whichever process has this number now, "unknown" where the system does not say; one small file is read."""
+    if pid <= 0:
+        return "dead"
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
-        letter = text.rsplit(")", 1)[1].split()[0]
-        return {"T": "stopped", "t": "stopped", "Z": "dead", "X": "dead"}.get(letter, "running")
-    except (OSError, IndexError):
-        pass  # it is gone, or this is not Linux
+    except FileNotFoundError:
+        return "dead" if Path("/proc/self/stat").exists() else _state_by_psutil(pid)
+    except OSError:
+        return "unknown"
+    return _STATES.get(text.rsplit(")", 1)[1].split()[0], "running")
+
+
+def _state_by_psutil(pid: int) -> str:
     try:
         status = psutil.Process(pid).status()
-    except (psutil.Error, ValueError, OverflowError):
+    except psutil.NoSuchProcess:
         return "dead"
+    except psutil.Error:
+        return "unknown"
     return {psutil.STATUS_STOPPED: "stopped", psutil.STATUS_ZOMBIE: "dead"}.get(status, "running")
 
 
@@ -170,7 +179,7 @@ class Child:
     @property
     def state(self) -> str:
         """ "running", "stopped" or "dead". Quick: until its end is told, which takes milliseconds, its number is its own."""
-        return "dead" if self.process is None or self.ended.is_set() else _state_of_number(self.process.pid)
+        return "dead" if self.process is None or self.ended.is_set() else state_of_pid(self.process.pid)
 
     def kill(self) -> None:
         """End it at once; nothing happens to one that has ended or was never there."""

@@ -20,7 +20,7 @@ from ..wire import Outcome
 from .feed import Feed, Seat
 from .ipp import IppTransport
 from .launch import Launcher
-from .placement import Ground
+from .placement import HostLayout
 from .spaces import Shape
 from .transport import Pending
 
@@ -39,12 +39,12 @@ class Cluster:
 
     def __init__(
         self, folder: RunFolder, launcher: Launcher, seats: Sequence[Seat], *, backend: str, group_timeout_s: float,
-        under: Ground | None = None,
+        layout: HostLayout | None = None,
     ) -> None:  # fmt: skip
         self.folder, self.launcher, self.backend = folder, launcher, backend
         self.seats = list(seats)
         self.group_timeout_s = group_timeout_s
-        self.under = under  # the hosts that the ranks are on
+        self.layout = layout  # the hosts that the ranks are on
         self.generation = 0
         self.transport: Any = None
         self.feed: Any = None
@@ -112,7 +112,7 @@ class Cluster:
         self._await(range(self.world_size))
 
     def _start_store(self) -> None:
-        env = self.under.store_environment() if self.under else {}
+        env = self.layout.store_environment() if self.layout else {}
         self._port = self.launcher.store(self._child("store"), env)
 
     def _child(self, name: str) -> Child:
@@ -126,8 +126,8 @@ class Cluster:
         self._await(ranks)
 
     def _launch(self, ranks: Sequence[int] | range) -> None:
-        if self.under is not None:
-            self.under.check()
+        if self.layout is not None:
+            self.layout.check()
         for rank in ranks:
             seat = self.seats[rank]
             seat.exit_code = None
@@ -165,13 +165,13 @@ class Cluster:
 
     def form(self, mode: str) -> float:
         """Form the next generation on all ranks; the value of the check all-reduce. RankError if it fails."""
-        if self.under is not None:
-            self.under.check_wire()
+        if self.layout is not None:
+            self.layout.check_wire()
         if self._port == 0:
             self._start_store()
         self.generation += 1
         payload = {
-            "generation": self.generation, "host": self.under.store_host if self.under else "127.0.0.1", "port": self._port,
+            "generation": self.generation, "host": self.layout.store_host if self.layout else "127.0.0.1", "port": self._port,
             "timeout_s": self.group_timeout_s, "mode": mode,
         }  # fmt: skip
         pendings = [self.transport.request(rank, "form", payload) for rank in range(self.world_size)]
@@ -183,7 +183,7 @@ class Cluster:
 
     def _joined(self, pendings: list[Pending]) -> list[Outcome]:
         """Every rank's outcome; the first failure is told at once, though the others may wait for that rank."""
-        delay_s = self.under.shape.delay_s if self.under is not None else 0.0
+        delay_s = self.layout.shape.delay_s if self.layout is not None else 0.0
         end = time.monotonic() + FORM_TIMEOUT_S + min(FORM_DELAYS * delay_s, FORM_MOST_S)
         while True:
             open_ones = [pending.future for pending in pendings if not pending.done]
@@ -199,7 +199,7 @@ class Cluster:
                 return [pending.future.result().outcome for pending in pendings]
             if time.monotonic() > end:
                 late = [p.rank for p in pendings if not p.done]
-                hint = "`labkit doctor`" if self.under is None or self.under.shape == Shape() else SLOW_LINKS
+                hint = "`labkit doctor`" if self.layout is None or self.layout.shape == Shape() else SLOW_LINKS
                 raise DeadlineExceeded(f"{join_ranks(late)} did not join generation {self.generation}", hint=hint, ranks=late)
             wait(open_ones, timeout=0.1, return_when=FIRST_COMPLETED)
 
@@ -259,14 +259,14 @@ class Cluster:
     @property
     def hosts(self) -> tuple[int, ...]:
         """The host that each rank is on; empty where all are on this machine as it is."""
-        return self.under.places if self.under is not None else ()
+        return self.layout.places if self.layout is not None else ()
 
     def stop(self, *, keep_hosts: bool = False) -> None:
         """End everything and remove the folder."""
         left = self._end_all()
         self.launcher.close()
-        if self.under is not None and not keep_hosts:
-            self.under.close()
+        if self.layout is not None and not keep_hosts:
+            self.layout.close()
         if not left:  # else the note in it is how they are found later
             self.folder.remove()
 

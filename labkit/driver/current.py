@@ -63,9 +63,13 @@ class Holder:
     def server(self) -> ForkServer:
         """The fork server, started now if none is up."""
         with self._lock:
-            if self._server is None or not self._server.alive:
+            ended = self._server if self._server is not None and not self._server.alive else None
+            if self._server is None or ended is not None:
                 self._server = ForkServer()
-            return self._server
+            server = self._server
+        if ended is not None:
+            ended.close()  # its threads go too
+        return server
 
     def drop_server(self) -> None:
         """Give the fork server up: the next start makes a new one."""

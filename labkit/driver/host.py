@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-_STATES = {"T": "stopped", "t": "stopped", "Z": "dead", "X": "dead"}
+from ..processes import state_of_pid
 
 
 class ScriptedPid(int):
@@ -28,25 +28,7 @@ def process_state(pid: int) -> str:
     """ "running", "stopped" or "dead" ("unknown" where the system does not say)."""
     if isinstance(pid, ScriptedPid):
         return pid.state
-    if pid <= 0:
-        return "dead"
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return "dead" if Path("/proc/self/stat").exists() else _psutil_state(pid)
-    except OSError:
-        return "unknown"
-    return _STATES.get(text.rsplit(")", 1)[1].split()[0], "running")
-
-
-def _psutil_state(pid: int) -> str:
-    try:
-        status = psutil.Process(pid).status()
-    except psutil.NoSuchProcess:
-        return "dead"
-    except psutil.Error:
-        return "unknown"
-    return {psutil.STATUS_STOPPED: "stopped", psutil.STATUS_ZOMBIE: "dead"}.get(status, "running")
+    return state_of_pid(pid)
 
 
 def memory_bytes(pid: int) -> int:

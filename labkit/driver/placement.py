@@ -1,4 +1,4 @@
-"""Which host each rank of a world is on, and what its processes must be told so that they meet there."""
+"""Which host each rank of a world is on, and the environment that puts a rank's process there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANEW = "world.stop(), and start a new one"
 
 
 def place(num_ranks: int, num_hosts: int, order: str = "block") -> tuple[int, ...]:
-    """The host of each rank: "block" fills host after host, "cyclic" deals them out in turn.
+    """The host of each rank: "block" fills host after host, "cyclic" takes the hosts in turn.
 
     >>> place(4, 2), place(4, 2, "cyclic"), place(3, 2)
     ((0, 0, 1, 1), (0, 1, 0, 1), (0, 0, 1))
@@ -27,15 +27,15 @@ def place(num_ranks: int, num_hosts: int, order: str = "block") -> tuple[int, ..
     if order not in ORDERS:
         raise unknown("placement", order, ORDERS)
     if num_ranks < num_hosts:
-        raise UsageError(f"{num_ranks} ranks can't be on {num_hosts} hosts", hint=f"give at least ranks={num_hosts}")
+        raise UsageError(f"{num_ranks} ranks are too few for {num_hosts} hosts", hint=f"give at least ranks={num_hosts}")
     if order == "cyclic":
         return tuple(rank % num_hosts for rank in range(num_ranks))
     return tuple(rank * num_hosts // num_ranks for rank in range(num_ranks))
 
 
 @dataclass(frozen=True)
-class Ground:
-    """The hosts under a world. `own`: they were made for it and go with it."""
+class HostLayout:
+    """The hosts of a world and which ranks are on them. `own`: they were made for this world and end with it."""
 
     pids: tuple[int, ...]
     switch: int
@@ -48,13 +48,13 @@ class Ground:
         """StartError if the hosts are not there any more."""
         there = self.own.alive if self.own is not None else all(map(_lives, (self.switch, *self.pids)))
         if not there:
-            raise StartError("the hosts of this world are gone", hint=ANEW)
+            raise StartError("the processes that hold this world's hosts have exited", hint=ANEW)
 
     def check_wire(self) -> None:
         """StartError if nothing can pass from host to host any more."""
         wired = self.own.wired if self.own is not None else self.relay == 0 or _lives(self.relay)
         if not wired:
-            raise StartError("the relay between the hosts of this world is gone", hint=ANEW)
+            raise StartError("the relay between this world's hosts has exited, so nothing passes from host to host", hint=ANEW)
 
     @property
     def store_host(self) -> str:
@@ -76,25 +76,27 @@ class Ground:
             self.own.close()
 
 
-def ground(num_ranks: int, hosts: int | str, shape: Shape, order: str) -> Ground | None:
-    """The hosts for so many ranks: none for 0, new ones for a number, those of `labkit hosts up` for "up"."""
+def layout_for(num_ranks: int, hosts: int | str, shape: Shape, order: str) -> HostLayout | None:
+    """The hosts for `num_ranks` ranks: None for hosts=0, new ones for a number, those of `labkit hosts up` for "up"."""
     if order not in ORDERS:
         raise unknown("placement", order, ORDERS)
     if hosts == "up":
         if shape != Shape():
             raise UsageError("rate and delay belong to `labkit hosts up`", hint="give them there, or hosts=2 (--hosts 2) here")
         switch, pids, relay, shape = _lasting()
-        return Ground(pids, switch, shape, place(num_ranks, len(pids), order), relay=relay)
+        return HostLayout(pids, switch, shape, place(num_ranks, len(pids), order), relay=relay)
     if isinstance(hosts, str):
-        raise UsageError(f"hosts={hosts!r} makes no sense", hint='give a number such as hosts=2, or "up" for `labkit hosts up`')
+        raise UsageError(
+            f'hosts must be a number or "up", not {hosts!r}', hint='give a number such as hosts=2, or "up" for `labkit hosts up`'
+        )
     if hosts == 0:
         if shape != Shape():
             raise UsageError("rate and delay shape the links between hosts", hint="give hosts=2 (--hosts 2) as well")
         return None
     if not is_whole(hosts) or hosts < 2:
-        raise UsageError(f"{hosts!r} hosts make no sense", hint="give a whole number from 2, or leave it out")
+        raise UsageError(f"hosts must be a whole number from 2, not {hosts!r}", hint="for example hosts=2, or leave it out")
     places, own = place(num_ranks, hosts, order), Hosts(hosts, shape)
-    return Ground(tuple(own.pids), own.switch, own.shape, places, own)
+    return HostLayout(tuple(own.pids), own.switch, own.shape, places, own)
 
 
 def _lives(pid: int) -> bool:

@@ -73,8 +73,8 @@ class Ranks:
 
     @property
     def links(self) -> tuple[str, str]:
-        under = self.cluster.under if self.hosts else None
-        return (under.shape.rate, under.shape.delay) if under is not None else ("", "")
+        layout = self.cluster.layout if self.hosts else None
+        return (layout.shape.rate, layout.shape.delay) if layout is not None else ("", "")
 
     @property
     def folder(self) -> Path:

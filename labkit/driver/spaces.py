@@ -41,11 +41,15 @@ class Shape:
     def __post_init__(self) -> None:
         for name in ("rate", "delay"):
             if not isinstance(getattr(self, name), str):
-                raise UsageError(f"{name}={getattr(self, name)!r} is no text", hint='for example rate="200mbit", delay="2ms"')
+                raise UsageError(
+                    f"{name} must be text, not {getattr(self, name)!r}", hint='for example rate="200mbit", delay="2ms"'
+                )
         if self.rate and not _RATE.fullmatch(self.rate):
-            raise UsageError(f"{self.rate!r} is no rate", hint="for example 1gbit, 200mbit or 500kbit")
+            raise UsageError(
+                f"rate must be a number with kbit, mbit or gbit, not {self.rate!r}", hint="for example 1gbit, 200mbit or 500kbit"
+            )
         if self.delay and not _DELAY.fullmatch(self.delay):
-            raise UsageError(f"{self.delay!r} is no delay", hint="for example 2ms or 500us")
+            raise UsageError(f"delay must be a number of us or ms, not {self.delay!r}", hint="for example 2ms or 500us")
 
     @property
     def delay_s(self) -> float:
@@ -72,16 +76,16 @@ class Shape:
 def why_not(shape: Shape | None = None) -> str:
     """Why hosts (with links of this shape) can't be made here, in one line; "" if they can."""
     if sys.platform != "linux":
-        return "network namespaces are Linux's own"
+        return "hosts need network namespaces, which only Linux has"
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
         return f"{', '.join(missing)} is not installed (iproute2 and util-linux have them)"
     done = _try(["unshare", *_flags(), "ip", "link", "add", "lkprobe", "type", "bridge"])
     if done.returncode:
         words = " ".join((done.stderr or "no reason given").split())
-        return f"this machine does not let you make a network namespace with a bridge: {words}"
+        return f"this machine does not allow a network namespace with a bridge: {words}"
     if shape is not None and shape.delay and not os.access(TUN, os.R_OK | os.W_OK) and not has_netem():
-        return f"a link can't be delayed here: this kernel has no netem, and {TUN} is closed to you"
+        return f"this machine can't delay a link: its kernel has no netem, and you may not open {TUN}"
     return ""
 
 
@@ -110,11 +114,11 @@ class Hosts:
 
     def __init__(self, count: int = 2, shape: Shape | None = None, *, lasting: bool = False) -> None:
         if not is_whole(count) or not 2 <= count <= MOST:
-            raise UsageError(f"{count!r} hosts make no sense", hint=f"give a whole number from 2 to {MOST}")
+            raise UsageError(f"hosts must be a whole number from 2 to {MOST}, not {count!r}", hint="for example hosts=2")
         self.shape, self.lasting = shape or Shape(), lasting
         reason = why_not(self.shape)
         if reason:
-            raise LabkitError(reason, hint="everything but several hosts works without")
+            raise LabkitError(reason, hint="leave hosts out; everything else works without them")
         self._holders: list[subprocess.Popen[bytes]] = []  # the bridge's, the hosts', and the relay if there is one
         self._count = count
         try:

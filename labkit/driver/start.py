@@ -20,7 +20,7 @@ from .core import Listener
 from .current import HOLDER
 from .feed import Seat
 from .launch import ForkLauncher, Launcher, ProcessLauncher
-from .placement import Ground, ground
+from .placement import HostLayout, layout_for
 from .spaces import Shape
 from .world import DEADLINE_S, World
 
@@ -81,13 +81,13 @@ def bring_up(
     chosen = choose(backend, num_ranks, gpus, share_gpu).name
     _room_for(num_ranks)
     _space_for(num_ranks)
-    under = ground(num_ranks, hosts, Shape(rate, delay), placement)
-    seats = make_seats(num_ranks, chosen, gpus, under)
+    layout = layout_for(num_ranks, hosts, Shape(rate, delay), placement)
+    seats = make_seats(num_ranks, chosen, gpus, layout)
     try:
-        cluster = _up(seats, chosen, launcher, mode, group_timeout_s, on_progress or (lambda text: None), under)
+        cluster = _up(seats, chosen, launcher, mode, group_timeout_s, on_progress or (lambda text: None), layout)
     except BaseException:
-        if under is not None:
-            under.close()
+        if layout is not None:
+            layout.close()
         raise
     return World(cluster, mode=mode, deadline_s=deadline_s, started_in_s=time.monotonic() - began, listeners=listeners)
 
@@ -161,41 +161,41 @@ def _space_for(num_ranks: int) -> None:
         )
 
 
-def make_seats(num_ranks: int, backend: str, gpus: list[Gpu], under: Ground | None = None) -> list[Seat]:
+def make_seats(num_ranks: int, backend: str, gpus: list[Gpu], layout: HostLayout | None = None) -> list[Seat]:
     """One seat per rank: its device and its environment; ranks go round the GPUs if they share."""
     seats, chosen = [], BACKENDS[backend]
     for rank in range(num_ranks):
         env = seat_environment(num_ranks) | chosen.environment(rank, num_ranks, gpus, os.environ)
-        if under is not None:
-            env |= under.environment(rank, backend)
-        seats.append(Seat(rank, device=chosen.device, env=env, host=f"host {under.places[rank]}" if under else "localhost"))
+        if layout is not None:
+            env |= layout.environment(rank, backend)
+        seats.append(Seat(rank, device=chosen.device, env=env, host=f"host {layout.places[rank]}" if layout else "localhost"))
     return seats
 
 
 def _up(
     seats: list[Seat], backend: str, launcher: str, mode: str, group_timeout_s: float, say: Callable[[str], None],
-    under: Ground | None,
+    layout: HostLayout | None,
 ) -> Cluster:  # fmt: skip
     """A cluster that runs; where "auto" finds that forking does not work, subprocesses take over."""
     try:
-        return _try_up(seats, backend, launcher, mode, group_timeout_s, say, under)
+        return _try_up(seats, backend, launcher, mode, group_timeout_s, say, layout)
     except StartError:
         if launcher != "auto" or not can_fork():
             raise
         HOLDER.drop_server()
         say("the fork server did not work here; starting a process for each rank")
-        return _try_up(seats, backend, "subprocess", mode, group_timeout_s, say, under)
+        return _try_up(seats, backend, "subprocess", mode, group_timeout_s, say, layout)
 
 
 def _try_up(
     seats: list[Seat], backend: str, launcher: str, mode: str, group_timeout_s: float, say: Callable[[str], None],
-    under: Ground | None,
+    layout: HostLayout | None,
 ) -> Cluster:  # fmt: skip
     folder = RunFolder.create()
     cluster: Cluster | None = None
     try:
         made = _launcher(launcher, folder)
-        cluster = Cluster(folder, made, seats, backend=backend, group_timeout_s=group_timeout_s, under=under)
+        cluster = Cluster(folder, made, seats, backend=backend, group_timeout_s=group_timeout_s, layout=layout)
         cluster.start(mode, say)
     except BaseException:
         if cluster is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from labkit.driver import host
+from labkit import processes
 from labkit.driver.host import ScriptedPid, memory_bytes, process_state, send
 
 
@@ -82,7 +82,7 @@ def test_where_the_system_does_not_say(monkeypatch) -> None:
     monkeypatch.setattr(Path, "read_text", refused)
     assert process_state(1) == "unknown"
     monkeypatch.setattr(psutil, "Process", lambda pid: (_ for _ in ()).throw(psutil.AccessDenied(pid)))
-    assert host._psutil_state(1) == "unknown"
+    assert processes._state_by_psutil(1) == "unknown"
     assert memory_bytes(1) == 0
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from labkit.driver import spaces
-from labkit.driver.placement import Ground, ground, place
+from labkit.driver.placement import HostLayout, layout_for, place
 from labkit.driver.spaces import Shape
 from labkit.driver.start import make_seats
 from labkit.errors import LabkitError, UnknownName, UsageError
@@ -31,14 +31,14 @@ def test_every_host_gets_its_share(ranks: int, hosts: int, order: str) -> None:
 @pytest.mark.parametrize(
     ("hosts", "shape", "says"),
     [
-        ("down", Shape(), "makes no sense"), (1, Shape(), "from 2"), (-2, Shape(), "from 2"), (True, Shape(), "from 2"),
-        (2.0, Shape(), "from 2"), (5, Shape(), "4 ranks can't be on 5 hosts"), (0, Shape("1gbit"), "give hosts=2"),
+        ("down", Shape(), "must be a number or"), (1, Shape(), "from 2"), (-2, Shape(), "from 2"), (True, Shape(), "from 2"),
+        (2.0, Shape(), "from 2"), (5, Shape(), "4 ranks are too few for 5 hosts"), (0, Shape("1gbit"), "give hosts=2"),
         ("up", Shape("1gbit"), "belong to"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_before_anything_is_made(hosts: Any, shape: Shape, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        ground(4, hosts, shape, "block")
+        layout_for(4, hosts, shape, "block")
 
 
 def test_an_unknown_order_and_no_hosts_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,10 +46,10 @@ def test_an_unknown_order_and_no_hosts_at_all(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UnknownName, match="did you mean 'block'"):
         place(4, 2, "blok")
     with pytest.raises(UnknownName, match="did you mean 'cyclic'"):
-        ground(4, 0, Shape(), "cycle")
-    assert ground(4, 0, Shape(), "block") is None
+        layout_for(4, 0, Shape(), "cycle")
+    assert layout_for(4, 0, Shape(), "block") is None
     with pytest.raises(LabkitError, match="no hosts are up"):
-        ground(4, "up", Shape(), "block")
+        layout_for(4, "up", Shape(), "block")
 
 
 class Held:
@@ -80,7 +80,7 @@ def test_of_two_hosts_up_the_newest_is_taken_however_processes_are_listed(seed: 
     listed = [*OLD, *NEW, Held(30, 9.0, 1, 3, "1gbit", "relay")]
     random.Random(seed).shuffle(listed)
     monkeypatch.setattr(psutil, "process_iter", lambda: iter(listed))
-    found = ground(4, "up", Shape(), "block")
+    found = layout_for(4, "up", Shape(), "block")
     assert found is not None
     assert (found.switch, found.pids, found.relay, found.shape.rate) == (20, (21, 22), 0, "200mbit")
 
@@ -88,7 +88,7 @@ def test_of_two_hosts_up_the_newest_is_taken_however_processes_are_listed(seed: 
 @pytest.mark.parametrize("left", [NEW[1:], NEW[:2]], ids=["no bridge", "one host"])
 def test_hosts_that_are_going_are_passed_over(left: list[Held], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "process_iter", lambda: iter([*left, *OLD]))
-    found = ground(4, "up", Shape(), "block")
+    found = layout_for(4, "up", Shape(), "block")
     assert found is not None
     assert found.switch == 10
 
@@ -97,7 +97,7 @@ def test_of_two_hosts_up_of_one_moment_it_is_always_the_same(monkeypatch: pytest
     twins = [Held(40 + number, 5.0, 4, number, "1gbit") for number in range(3)]
     for listed in ([*OLD, *twins], [*twins, *OLD]):
         monkeypatch.setattr(psutil, "process_iter", lambda listed=listed: iter(listed))
-        found = ground(4, "up", Shape(), "block")
+        found = layout_for(4, "up", Shape(), "block")
         assert found is not None
         assert found.switch == 40
 
@@ -105,11 +105,11 @@ def test_of_two_hosts_up_of_one_moment_it_is_always_the_same(monkeypatch: pytest
 def test_where_hosts_are_not_allowed_one_line_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spaces, "NEEDED", ("labkit-has-no-such-tool",))
     with pytest.raises(LabkitError, match="is not installed"):
-        ground(4, 2, Shape(), "block")
+        layout_for(4, 2, Shape(), "block")
 
 
 def test_what_the_processes_are_told() -> None:
-    under = Ground((101, 102), 100, Shape("1gbit"), (0, 0, 1, 1))
+    under = HostLayout((101, 102), 100, Shape("1gbit"), (0, 0, 1, 1))
     seats = make_seats(4, "gloo", [], under)
     assert [seat.host for seat in seats] == ["host 0", "host 0", "host 1", "host 1"]
     assert [seat.env["LABKIT_HOST_PID"] for seat in seats] == ["101", "101", "102", "102"]

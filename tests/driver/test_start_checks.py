@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from labkit.driver import current
 from labkit.driver import start as start_module
 from labkit.driver.cluster import last_line
 from labkit.driver.current import HOLDER
@@ -149,3 +151,23 @@ def test_the_last_words_of_a_process_are_its_own_and_no_warning_of_torchs(tmp_pa
     log.write_text("one\nit can't enter its host\n[W1201 02:00:14.017193761 socket.cpp:207] [c10d] The hostname ...\n\n")
     assert last_line(log) == "it can't enter its host"
     assert last_line(tmp_path / "none.log") == ""
+
+
+def test_a_fork_server_that_has_ended_is_closed_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Server:
+        def __init__(self) -> None:
+            self.alive, self.closed = True, False
+
+        def close(self) -> None:
+            self.closed = True
+
+    monkeypatch.setattr(current, "ForkServer", Server)
+    holder = current.Holder()
+    try:
+        first = cast(Any, holder.server())
+        assert holder.server() is first
+        first.alive = False
+        assert holder.server() is not first
+        assert first.closed
+    finally:
+        holder.close()

@@ -64,7 +64,7 @@ def test_where_it_is_not_allowed_one_line_says_why(monkeypatch: pytest.MonkeyPat
     assert capsys.readouterr().err.startswith("labkit: labkit-has-no-such-tool is not installed")
     monkeypatch.setattr(spaces, "NEEDED", ())
     monkeypatch.setattr(spaces, "_flags", lambda: ["--no-such-flag"])
-    with pytest.raises(LabkitError, match="does not let you"):
+    with pytest.raises(LabkitError, match="does not allow"):
         Hosts(2)
 
 

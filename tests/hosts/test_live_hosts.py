@@ -65,7 +65,7 @@ def test_a_rank_that_dies_is_named_and_comes_back_to_its_host(two_hosts: World) 
 def test_what_runs_stays_and_stop_takes_the_hosts_away() -> None:
     before = links()
     with start(2, "gloo", hosts=2, placement="cyclic", launcher="subprocess", mode="safe") as world:
-        holders = [psutil.Process(pid) for pid in world.core.cluster.under.pids]  # type: ignore[union-attr]
+        holders = [psutil.Process(pid) for pid in world.core.cluster.layout.pids]  # type: ignore[union-attr]
         assert start(2, hosts=2) is world
         with pytest.raises(WorldMismatch, match="2 hosts, not 3"):
             start(2, hosts=3)
@@ -92,21 +92,21 @@ def test_hosts_that_went_down_are_told_of() -> None:
     with start(2, "gloo", hosts="up") as world:
         hosts.close()
         world.run_cell("import os; os._exit(1)", 0)
-        with pytest.raises(LabkitError, match="hosts of this world are gone"):
+        with pytest.raises(LabkitError, match="hold this world's hosts have exited"):
             world.recover()
 
 
 @pytest.mark.skipif(bool(spaces.why_not(spaces.Shape("", "1ms"))), reason="links can't be delayed here")
 def test_a_wire_that_is_gone_is_told_of() -> None:
     with start(2, "gloo", hosts=2, delay="1ms") as world:
-        own = world.core.cluster.under.own  # type: ignore[union-attr]
+        own = world.core.cluster.layout.own  # type: ignore[union-attr]
         assert own is not None
         if len(own._holders) < 4:
             pytest.skip("this kernel delays links itself")
         own._holders[-1].kill()
         own._holders[-1].wait()
         assert not world.run_cell("dist.barrier()", deadline_s=1.0).ok
-        with pytest.raises(StartError, match="the hosts of this world are gone"):
+        with pytest.raises(StartError, match="hold this world's hosts have exited"):
             world.recover()
 
 
@@ -116,13 +116,13 @@ def test_the_wire_of_hosts_that_are_up_is_minded_too() -> None:
         if len(hosts._holders) < 4:
             pytest.skip("this kernel delays links itself")
         with start(2, "gloo", hosts="up") as world:
-            under = world.core.cluster.under
-            assert under is not None
-            under.check_wire()
+            layout = world.core.cluster.layout
+            assert layout is not None
+            layout.check_wire()
             hosts._holders[-1].kill()  # and not waited for: an entry of a process that has ended is no relay
             time.sleep(0.2)
-            with pytest.raises(StartError, match="relay between the hosts"):
-                under.check_wire()
+            with pytest.raises(StartError, match="relay between this world's hosts has exited"):
+                layout.check_wire()
 
 
 def test_a_slow_link_is_no_hang() -> None:
