@@ -29,7 +29,7 @@ examples:
   labkit bench --ranks 4 --hosts 2 --rate 200mbit --members 0,2
   labkit bench --beside results-of-nccl-tests.txt
 """
-LARGEST_TEXT = 16 << 20  # a result file is some kilobytes
+LARGEST_TEXT = 16 << 20  # a file of results has some kilobytes
 
 
 def add_options(parser: argparse.ArgumentParser, number_of_ranks: Callable[[str], int]) -> None:
@@ -140,7 +140,7 @@ def _check(options: argparse.Namespace, text: str | None) -> None:
 def _members(text: str) -> list[int] | None:
     parts = text.split(",") if text else []
     if not all(_is_number(part.strip()) for part in parts):
-        raise UsageError(f"{shown(text)} are no ranks", hint="give numbers, for example --members 0,2")
+        raise UsageError(f"ranks can't be {shown(text)}", hint="give numbers, for example --members 0,2")
     return [int(part) for part in parts] or None
 
 
@@ -153,7 +153,7 @@ def _is_number(text: str) -> bool:
 
 
 def _read(path: Path) -> str:
-    """The text of a file of results. What is no file, such as a pipe, may have no end or may never begin."""
+    """The text of a file of results. What is not a file, such as a pipe, may have no end or may never begin."""
     text: bytes | None = None
     try:
         if stat.S_ISREG(path.stat().st_mode):
@@ -163,7 +163,7 @@ def _read(path: Path) -> str:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{shown(str(path))} can't be read: {reason}", hint="give a file of results") from None
     if text is None:
-        raise UsageError(f"{shown(str(path))} is no file", hint="keep the tool's output in one")
+        raise UsageError(f"{shown(str(path))} is not a file", hint="keep the tool's output in one")
     if len(text) > LARGEST_TEXT:
         raise UsageError(f"{shown(str(path))} is too large for a table of results", hint="give the tool's own output")
     return text.decode(errors="replace")

@@ -76,7 +76,7 @@ def algbw_gb_per_s(num_bytes: float, seconds: float) -> float:
     2.0
     """
     if not seconds > 0:
-        raise UsageError(f"no bandwidth of {format_bytes(num_bytes)} in {format_seconds(seconds)}", hint="give seconds above 0")
+        raise UsageError(f"seconds can't be {seconds:g}", hint="give seconds above 0")
     return num_bytes / seconds / 1e9
 
 
@@ -109,14 +109,14 @@ def parse_sizes(sizes: Sequence[int] | int | str) -> tuple[int, ...]:
         with contextlib.suppress(TypeError):  # what is neither a number nor many is refused below
             found = (sizes,) if isinstance(sizes, int) else tuple(sizes)
         if not found or not all(is_whole(size) and 0 < size <= MOST for size in found):
-            raise UsageError(f"{shown(sizes)} are no sizes", hint="give bytes, for example [1024, 65536], or '1K:64M:4'")
+            raise UsageError(f"sizes can't be {shown(sizes)}", hint="give bytes, for example [1024, 65536], or '1K:64M:4'")
         return found
     if ":" not in sizes:
         return tuple(_size(part) for part in sizes.split(","))
     low, high, *rest = sizes.split(":")
     factor = rest[0] if rest else "4"
     if len(rest) > 1 or not re.fullmatch(r"[0-9]{1,6}", factor) or int(factor) < 2:
-        raise UsageError(f"{shown(sizes)} is no range of sizes", hint="give from, to and factor, for example 1K:64M:4")
+        raise UsageError(f"{shown(sizes)} is not a range of sizes", hint="give from, to and factor, for example 1K:64M:4")
     least, most = _size(low), _size(high)
     if least > most:
         raise UsageError(f"{shown(sizes)} is an empty range", hint="the first size is the smaller one")
@@ -128,5 +128,5 @@ def _size(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,15})([KMG]?)(i?B?)", text.strip(), flags=re.IGNORECASE | re.ASCII)
     size = 0 if match is None else int(match[1]) * _FACTORS[match[2].upper()]
     if not 0 < size <= MOST:
-        raise UsageError(f"{shown(text)} is no size", hint="give bytes, or 1K, 64M, 2G (of 1024)")
+        raise UsageError(f"{shown(text)} is not a size", hint="give bytes, or 1K, 64M, 2G (of 1024)")
     return size

@@ -147,7 +147,7 @@ def test_our_own_csv_is_read_back() -> None:
     "text", ["", "hello", "name,collective,\n", "# OSU MPI Allreduce Latency Test v1\n", "\0\xff", "# size count type\n"]
 )
 def test_a_file_that_is_no_result_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="no result"):
+    with pytest.raises(UsageError, match="unknown format of results"):
         read_results(text, 4)
 
 
@@ -184,7 +184,7 @@ def test_the_crossing_is_between_the_sizes_around_it() -> None:
     ("arguments", "says"),
     [
         (["--collectives", "al_reduce"], "did you mean 'all_reduce'"),
-        (["--sizes", "3x"], "'3x' is no size"),
+        (["--sizes", "3x"], "'3x' is not a size"),
         (["--beside", "/nowhere/at/all"], "can't be read"),
         (["--ranks", "0"], "not a number of ranks"),
         (["--json", "--csv"], "not allowed with"),

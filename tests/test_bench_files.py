@@ -59,7 +59,7 @@ def test_a_damaged_file_is_one_line_before_a_world_starts(
     assert cli.main(["bench", "--ranks", "2", "--beside", str(path), *form]) == 2
     out, said = capsys.readouterr()
     assert (out, said.count("\n"), started) == ("", 1, [])
-    assert "no size and time in the line" in said or "no result that can be read" in said
+    assert "no size and time in the line" in said or "unknown format of results" in said
     assert len(said) < 250
 
 
@@ -75,7 +75,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, started: list[int], c
     os.mkfifo(pipe)
     for path in ("/dev/zero", str(pipe), str(tmp_path)):
         assert cli.main(["bench", "--beside", path]) == 2
-        assert "is no file; keep the tool's output in one" in capsys.readouterr().err
+        assert "is not a file; keep the tool's output in one" in capsys.readouterr().err
     big = tmp_path / "big"
     with big.open("wb") as file:
         file.truncate(1 << 30)
@@ -92,14 +92,14 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, started: list[int], c
     [
         (["--members", "0,0"], "rank 0 is named twice; name each rank once"),
         (["--members", "0,7"], "no rank 7; this world has ranks 0-3"),
-        (["--members", MANY], "are no ranks"),
+        (["--members", MANY], "ranks can't be"),
         (["--ranks", MANY], "is not a number of ranks from 1 to 1024"),
         (["--rounds", "0"], "0 rounds make no sense"),
         (["--warmups", "-1"], "-1 rounds make no sense"),
         (["--dtype", "float33"], "no dtype 'float33'"),
         (["--op", "sun"], "no reduce op 'sun'"),
-        (["--op", "avg", "--dtype", "int8"], "AVG of int8 makes no sense"),
-        (["--sizes", "99999999999999G"], "is no size"),
+        (["--op", "avg", "--dtype", "int8"], "AVG of int8 is not defined"),
+        (["--sizes", "99999999999999G"], "is not a size"),
     ],
 )
 def test_options_that_can_not_be_are_told_before_a_world_starts(
@@ -142,5 +142,5 @@ def test_output_for_programs_is_told_to_be_a_part(
 
 
 def test_a_table_without_a_line_of_numbers_is_no_result() -> None:
-    with pytest.raises(UsageError, match="no result"):
+    with pytest.raises(UsageError, match="unknown format of results"):
         read_results(f"{OSU}2 processes were started\n", 4)

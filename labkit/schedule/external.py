@@ -58,7 +58,7 @@ def read_results(text: str, world_size: int) -> ExternalResults:
         if found is not None:
             return found
     raise UsageError(
-        "this is no result that can be read", hint="give the output of nccl-tests, of an OSU MPI benchmark, or labkit's own --csv"
+        "unknown format of results", hint="give the output of nccl-tests, of an OSU MPI benchmark, or labkit's own --csv"
     )
 
 

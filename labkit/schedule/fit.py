@@ -106,7 +106,7 @@ def hold_out(samples: Sequence[Sample], sizes: Sequence[float], *, gamma: bool =
 
 
 def _system(samples: Sequence[Sample], gamma: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rows of messages, bytes and reduced bytes; UsageError if they can't tell the coefficients apart."""
+    """Rows of messages, bytes and reduced bytes; UsageError if they do not determine the coefficients."""
     columns = 3 if gamma else 2
     rows = []
     for sample in samples:
@@ -121,7 +121,7 @@ def _system(samples: Sequence[Sample], gamma: bool) -> tuple[NDArray[np.float64]
         hint = "measure several sizes, small and large"
         if gamma:
             hint += ", of algorithms that reduce different parts of what they move"
-        raise UsageError(f"{len(samples)} samples can't tell {columns} coefficients apart", hint=hint)
+        raise UsageError(f"{len(samples)} samples do not determine {columns} coefficients", hint=hint)
     return matrix, np.array([sample.time_s for sample in samples])
 
 

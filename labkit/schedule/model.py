@@ -173,7 +173,7 @@ def from_arrays(name: str, collective: str, world_size: int, num_chunks: int, st
 def compose(first: Schedule, second: Schedule, name: str = "", collective: str = "all_reduce") -> Schedule:
     """One schedule after the other: a reduce-scatter and an all-gather of its pieces make an all-reduce."""
     if (first.world_size, first.num_chunks) != (second.world_size, second.num_chunks):
-        raise UsageError(f"{first.name} and {second.name} do not fit", hint="both need the same world size and chunks")
+        raise UsageError(f"{first.name} and {second.name} can't be composed", hint="both need the same world size and chunks")
     if any(first.end(rank) != second.start(rank) for rank in range(first.world_size)):
         raise UsageError(
             f"{second.name} does not start where {first.name} ends", hint="compose a reduce-scatter and an all-gather"
@@ -195,11 +195,11 @@ def _check_step(step: Step, index: int, world_size: int, num_chunks: int) -> Non
     for each in step.transfers():
         if not (0 <= each.src < world_size and 0 <= each.dst < world_size and each.src != each.dst):
             raise UsageError(
-                f"step {index}: no transfer from rank {each.src} to rank {each.dst}",
-                hint=f"ranks are 0 to {world_size - 1}, and two different ones take part",
+                f"step {index}: rank {each.src} can't send to rank {each.dst}",
+                hint=f"ranks are 0 to {world_size - 1}, and a rank sends to another one",
             )
         if not 0 <= each.chunk_lo < each.chunk_hi <= num_chunks:
             raise UsageError(
-                f"step {index}: no chunks {each.chunk_lo} to {each.chunk_hi - 1}",
+                f"step {index}: chunks {each.chunk_lo} to {each.chunk_hi - 1} do not exist",
                 hint=f"chunks are 0 to {num_chunks - 1}, and a transfer has at least one",
             )

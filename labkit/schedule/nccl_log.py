@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
-from ..errors import UsageError, join_ranks
+from ..errors import UsageError, count, join_ranks
 from ..plain import loads, record
 from ..registry import unknown
 from ..units import format_bytes, format_seconds
@@ -180,12 +180,12 @@ class NcclLog:
         """What was not understood, in words; "" if all was.
 
         >>> NcclLog(num_odd=1).left_out
-        '1 line of this log makes no sense and is left out'
+        '1 line of this log is not as NCCL prints it and is left out'
         """
         if not self.num_odd:
             return ""
-        many = "1 line of this log makes" if self.num_odd == 1 else f"{self.num_odd} lines of this log make"
-        return f"{many} no sense and {'is' if self.num_odd == 1 else 'are'} left out"
+        rest = "is not as NCCL prints it and is" if self.num_odd == 1 else "are not as NCCL prints them and are"
+        return f"{count(self.num_odd, 'line')} of this log {rest} left out"
 
     def __str__(self) -> str:
         return with_source("\n".join(_lines(self)), self.source)

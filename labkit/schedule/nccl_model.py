@@ -81,7 +81,9 @@ class NcclMachine:
         check_number("channel_gb_per_s", self.channel_gb_per_s, above_zero=True)
         check_number("net_latency_us", self.net_latency_us)
         if self.num_ranks % self.num_nodes:
-            raise UsageError(f"{self.num_ranks} ranks do not fill {self.num_nodes} nodes", hint="every node has as many ranks")
+            raise UsageError(
+                f"{self.num_ranks} ranks can't be divided among {self.num_nodes} nodes", hint="give every node the same number"
+            )
 
     @property
     def ranks_per_node(self) -> int:

@@ -27,8 +27,8 @@ class ReduceOp:
     def check(self, dtype: np.dtype[Any]) -> None:
         """UsageError for a dtype the op makes no sense for."""
         if dtype.kind not in self.kinds:
-            hint = "an average of whole numbers is none: use SUM" if self.divides else "use a dtype of numbers"
-            raise UsageError(f"{self.name} of {dtype} makes no sense", hint=hint)
+            hint = "use SUM, or a dtype of floats" if self.divides else "use a dtype of numbers"
+            raise UsageError(f"{self.name} of {dtype} is not defined", hint=hint)
 
     def finish(self, total: NDArray[Any], world_size: int) -> NDArray[Any]:
         """What is done once, when everything has come together."""

@@ -63,7 +63,7 @@ def save_record(path: str | Path, value: Any, about: str = "", *, backend: str =
         reason = getattr(error, "strerror", error)
         raise UsageError(f"can't write {target}: {reason}", hint="give a folder that exists and is yours") from None
     if there:
-        raise UsageError(f"{target} is there already", hint="give another name, or remove it first")
+        raise UsageError(f"{target} already exists", hint="give another name, or remove it first")
     return target
 
 
@@ -89,13 +89,13 @@ def load_record(path: str | Path) -> Any:
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror}", hint="give a file that save_record wrote") from None
     except ValueError:  # no text, or a name with a NUL
-        raise WireError(f"{path} is no recording", hint="give a file that save_record wrote") from None
+        raise WireError(f"{path} is not a recording", hint="give a file that save_record wrote") from None
     try:
         found = loads(text, strict=True)
     except (WireError, TypeError) as error:
         raise WireError(f"{path}: {getattr(error, 'what', error)}", hint="the recording is damaged") from None
     if not isinstance(getattr(found, "source", None), Source):
-        raise WireError(f"{path} is no recording", hint="give a file that save_record wrote")
+        raise WireError(f"{path} is not a recording", hint="give a file that save_record wrote")
     wrong = validation_error(found)
     if wrong:
         raise WireError(f"{path}: a damaged {type(found).__name__}: {wrong}", hint="make it again, or take another copy")
@@ -105,7 +105,7 @@ def load_record(path: str | Path) -> Any:
 def _named(path: Any) -> Path:
     """The path of a file; UsageError for what names none."""
     if not isinstance(path, (str, Path)) or not Path(path).name:
-        raise UsageError(f"{path!r} names no file", hint="give a name such as compare.json")
+        raise UsageError(f"{path!r} is not a file name", hint="give a name such as compare.json")
     return Path(path)
 
 

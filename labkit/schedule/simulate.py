@@ -86,10 +86,10 @@ def _tensors(inputs: Sequence[ArrayLike]) -> list[NDArray[Any]]:
     try:
         tensors = [np.asarray(each) for each in inputs]
     except (TypeError, ValueError):  # no sequence at all, or rows of different lengths
-        raise UsageError("the inputs are no tensors", hint="give one one-dimensional array of numbers per rank") from None
+        raise UsageError("the inputs are not tensors", hint="give one one-dimensional array of numbers per rank") from None
     for rank, tensor in enumerate(tensors):
         if tensor.dtype.kind not in "biufc":
-            raise UsageError(f"the tensor of rank {rank} has no numbers in it", hint="give arrays of numbers")
+            raise UsageError(f"the tensor of rank {rank} does not hold numbers", hint="give arrays of numbers")
     return tensors
 
 
@@ -104,7 +104,7 @@ def check_inputs(schedule: Schedule, tensors: Sequence[NDArray[Any]]) -> int:
     if len(tensors) != schedule.world_size:
         raise UsageError(f"{len(tensors)} tensors for {schedule.world_size} ranks", hint="give one per rank")
     if any(tensor.ndim != 1 for tensor in tensors):
-        raise UsageError("a tensor is not flat", hint="give one-dimensional arrays")
+        raise UsageError("a tensor is not one-dimensional", hint="give one-dimensional arrays")
     starts = schedule.promise.start
     total = len(tensors[schedule.root]) if starts != "piece" else sum(len(tensor) for tensor in tensors)
     layout = schedule.layout(total)

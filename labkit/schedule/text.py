@@ -44,7 +44,7 @@ def from_text(text: str) -> Schedule:
     lines = text.strip().splitlines()
     head = HEAD.fullmatch(lines[0].strip()) if lines else None
     if head is None:
-        raise UsageError("no schedule in this text", hint="the first line is like 'ring: all_reduce ranks=4 chunks=4 root=0'")
+        raise UsageError("this text is not a schedule", hint="the first line is like 'ring: all_reduce ranks=4 chunks=4 root=0'")
     steps = [_parse_step(line.strip()) for line in lines[1:]]
     return from_arrays(head["name"], head["collective"], int(head["ranks"]), int(head["chunks"]), steps, int(head["root"]))
 

@@ -156,7 +156,7 @@ def test_my_ring(rule: Rule) -> None:
         (ring_by(lambda rank, step, ranks: (rank + 1, (rank - step) % ranks, step < ranks - 1)), "rank 1 sends to rank 2"),
         (ring_by(lambda rank, step, ranks: ((rank + 1) % ranks, ranks, step < ranks - 1)), "on 2 ranks, step 0: chunk 2"),
         (ring_by(lambda rank, step, ranks: ((rank + 1) % ranks, rank - step, step < ranks - 1)), "on 2 ranks, step 1: chunk -1"),
-        (ring_by(lambda rank, step, ranks: ((rank - step) % ranks, rank, True)), "no transfer from rank 0 to rank 0"),
+        (ring_by(lambda rank, step, ranks: ((rank - step) % ranks, rank, True)), "rank 0 can't send to rank 0"),
         (as_steps("naive"), "sends"),
         (as_steps("everyone"), "1 steps, not 2"),
         (as_steps("unchunked-ring"), "steps"),

@@ -72,9 +72,9 @@ NONSENSE: dict[str, tuple[Callable[[], Any], str]] = {
     "no channel bandwidth": (lambda: NcclMachine(8, channel_gb_per_s=0.0), "channel_gb_per_s can't be 0.0"),
     "half a GPU": (lambda: NcclMachine(8.5), "num_ranks can't be 8.5"),
     "NCCL's bytes": (lambda: time_s(EIGHT, "all_reduce", "ring", "LL", -8), "num_bytes can't be -8"),
-    "text to add up": (lambda: simulate(RING, [["a"]] * 4), "the tensor of rank 0 has no numbers in it"),
-    "no tensors": (lambda: simulate(RING, 5), "the inputs are no tensors"),
-    "ragged tensors": (lambda: simulate(RING, [[[1], [1, 2]]] * 4), "the inputs are no tensors"),
+    "text to add up": (lambda: simulate(RING, [["a"]] * 4), "the tensor of rank 0 does not hold numbers"),
+    "no tensors": (lambda: simulate(RING, 5), "the inputs are not tensors"),
+    "ragged tensors": (lambda: simulate(RING, [[[1], [1, 2]]] * 4), "the inputs are not tensors"),
 }  # fmt: skip
 
 

@@ -147,7 +147,7 @@ def test_gamma_is_found_from_algorithms_that_reduce_different_parts() -> None:
 
 
 def test_gamma_from_one_algorithm_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"16 samples can't tell 3 coefficients apart; .*reduce different parts"):
+    with pytest.raises(UsageError, match=r"16 samples do not determine 3 coefficients; .*reduce different parts"):
         fit(samples(Link.of(10, 4)) * 2, gamma=True)
 
 
@@ -173,11 +173,11 @@ def test_no_coefficient_is_negative() -> None:
 @pytest.mark.parametrize(
     ("points", "message"),
     [
-        ([], "0 samples can't tell 2 coefficients apart; measure several sizes, small and large"),
-        ([Sample("ring", 4, 1e6, 1.0)] * 3, "3 samples can't tell 2"),
+        ([], "0 samples do not determine 2 coefficients; measure several sizes, small and large"),
+        ([Sample("ring", 4, 1e6, 1.0)] * 3, "3 samples do not determine 2"),
         ([Sample("ring", 4, 1e6, 0.0)], "time_s can't be 0.0; give a number above 0"),
         ([Sample("ring", 4, 1e6, float("nan"))], "time_s can't be nan"),
-        ([Sample("ring", 1, 1e6, 1.0), Sample("ring", 1, 1e3, 1.0)], "can't tell 2 coefficients apart"),
+        ([Sample("ring", 1, 1e6, 1.0), Sample("ring", 1, 1e3, 1.0)], "do not determine 2 coefficients"),
     ],
 )
 def test_points_that_say_nothing_are_refused(points: list[Sample], message: str) -> None:
@@ -262,7 +262,7 @@ def test_choices_go_from_ll_to_simple_as_sizes_grow() -> None:
         (lambda: time_s(EIGHT, "all_reduce", "ring", "simple", 8), "did you mean 'Simple'?"),
         (lambda: time_s(EIGHT, "allreduce", "ring", "LL", 8), "did you mean 'all_reduce'?"),
         (lambda: NcclMachine(8, gpu="hoper"), "did you mean 'hopper'?"),
-        (lambda: NcclMachine(8, 3), "8 ranks do not fill 3 nodes"),
+        (lambda: NcclMachine(8, 3), "8 ranks can't be divided among 3 nodes"),
     ],
 )
 def test_what_nccl_does_not_have_is_refused(call: object, message: str) -> None:

@@ -79,7 +79,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> Non
     save_record(path, COMPARISON)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     before = path.read_text()
-    with pytest.raises(UsageError, match=r"kept\.json is there already; give another name, or remove it first$"):
+    with pytest.raises(UsageError, match=r"kept\.json already exists; give another name, or remove it first$"):
         save_record(path, COMPARISON)
     assert path.read_text() == before
     with pytest.raises(UsageError, match="can't write"):
@@ -89,7 +89,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch) -> Non
             save_record(tmp_path / name, COMPARISON)
     for nameless in ("", ".", "/", 5):
         for call in (lambda name: save_record(name, COMPARISON), load_record):
-            with pytest.raises(UsageError, match=f"^{nameless!r} names no file; give a name such as compare.json$"):
+            with pytest.raises(UsageError, match=f"^{nameless!r} is not a file name; give a name such as compare.json$"):
                 call(nameless)
 
 
@@ -102,7 +102,7 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="can't read"):
         load_record(path)
     for text, says in (
-        (dumps(COMPARISON), "is no recording"),
+        (dumps(COMPARISON), "is not a recording"),
         ('{"$": "Comparison"}', "damaged Comparison"),
         ("{", "not a record"),
         (dumps(dataclasses.replace(marked(COMPARISON), timings=5)), "a damaged Comparison"),
@@ -111,5 +111,5 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
         with pytest.raises(WireError, match=says):
             load_record(path)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(WireError, match="is no recording"):
+    with pytest.raises(WireError, match="is not a recording"):
         load_record(path)

@@ -32,9 +32,9 @@ def test_a_layout_without_chunks_is_none(shape: tuple[int, ...]) -> None:
     [
         ([[1], [2]], "SUM", UsageError, "2 tensors for 3 ranks; give one per rank"),
         ([[1], [2], [3, 4]], "SUM", UsageError, "rank 2 has 2 elements, not 1"),
-        ([[[1]], [2], [3]], "SUM", UsageError, "a tensor is not flat"),
-        ([[1], [2], [3]], "AVG", UsageError, "an average of whole numbers is none: use SUM"),
-        ([[True], [True], [False]], "SUM", UsageError, "SUM of bool makes no sense"),
+        ([[[1]], [2], [3]], "SUM", UsageError, "a tensor is not one-dimensional"),
+        ([[1], [2], [3]], "AVG", UsageError, "use SUM, or a dtype of floats"),
+        ([[True], [True], [False]], "SUM", UsageError, "SUM of bool is not defined"),
         ([[1], [2], [3]], "SUMM", UnknownName, "did you mean 'SUM'?"),
     ],
 )
@@ -47,9 +47,9 @@ def test_inputs_that_can_not_be_are_refused(inputs: list[object], op: str, kind:
 @pytest.mark.parametrize(
     ("transfer", "message"),
     [
-        (Transfer(0, 2, 0, 1), "no transfer from rank 0 to rank 2; ranks are 0 to 1"),
-        (Transfer(1, 1, 0, 1), "two different ones take part"),
-        (Transfer(0, 1, 0, 3), "no chunks 0 to 2; chunks are 0 to 1"),
+        (Transfer(0, 2, 0, 1), "rank 0 can't send to rank 2; ranks are 0 to 1"),
+        (Transfer(1, 1, 0, 1), "a rank sends to another one"),
+        (Transfer(0, 1, 0, 3), "chunks 0 to 2 do not exist; chunks are 0 to 1"),
         (Transfer(0, 1, 1, 1), "a transfer has at least one"),
     ],
 )

@@ -115,11 +115,11 @@ def _input(
     if not own:
         raise UsageError(f"{name} is a {type(value).__name__}, not a tensor", hint="name a tensor that every rank has")
     if not same:
-        raise UsageError(f"{name} has not the same size and dtype on every rank", hint=f"world.tensors({name!r}) shows them")
+        raise UsageError(f"{name} differs in size or dtype between ranks", hint=f"world.tensors({name!r}) shows them")
     if own not in kinds:
-        raise UsageError(f"{name} is of {own}", hint=f"make it one of {', '.join(kinds)}")
+        raise UsageError(f"the dtype of {name} is {own}", hint=f"make it one of {', '.join(kinds)}")
     if op == "AVG" and not own.startswith(("float", "bfloat")):
-        raise UsageError(f"{op} of {own} makes no sense", hint="an average of whole numbers is none: use SUM")
+        raise UsageError(f"{op} of {own} is not defined", hint="use SUM, or a dtype of floats")
     assert isinstance(value, torch.Tensor)
     flat = value.detach().reshape(-1).to(context.device)
     return flat, size * context.world_size if program.collective == "all_gather" else size

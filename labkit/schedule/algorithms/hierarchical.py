@@ -28,7 +28,7 @@ def split(world_size: int, ranks_per_host: int) -> tuple[int, int]:
         ranks_per_host = max(fitting, default=1)
     if world_size % ranks_per_host:
         raise UsageError(
-            f"{world_size} ranks do not fill hosts of {ranks_per_host}",
+            f"{world_size} ranks can't be divided into hosts of {ranks_per_host}",
             hint="every host needs the same number of ranks",
         )
     return world_size // ranks_per_host, ranks_per_host
