@@ -17,7 +17,7 @@ def run(bench: Bench) -> list[Row]:
         world.hear()
         for mode, num_bytes, count, rounds, goal in (
             ("raw", KIB, 20, 250, Goal(1.05)),
-            ("raw", 16 * MIB, 1, 150, Goal(1.01)),
+            ("raw", 16 * MIB, 1, 500, Goal(1.01)),
             ("safe", KIB, 20, 30, None),
             ("safe", 16 * MIB, 1, 30, None),
         ):
