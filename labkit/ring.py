@@ -24,7 +24,7 @@ from .wire import Call, CallSite
 SLOTS = 256
 _HEADER = struct.Struct("<8sIIIIiddIIII")  # magic pid rank generation cell activity cell_s beat_s next index fired strings_end
 # state seq op group members shape dtype root reduce bytes async file line function cell algorithm issued returned
-# step move turn planned index
+# step move request_id planned index
 _BODY = struct.Struct("<IIIIIIIiIQIIIIIIddIIIIQ")
 _RETURNED_AT = 8 + struct.calcsize("<IIIIIIIiIQIIIIIId")
 _INDEX, _STATE, _TIME, _BEAT = (struct.Struct(form) for form in ("<Q", "<I", "<d", "<dI"))
@@ -126,7 +126,7 @@ class RingWriter:
             self._intern(call.reduce_op), call.num_bytes, int(call.async_op),
             self._intern(site.file) if site else 0, site.line if site else 0,
             self._intern(site.function) if site else 0, call.cell, self._intern(call.algorithm), call.issued_s,
-            call.returned_s, call.step, call.move, call.turn, self._intern(call.planned), call.index,
+            call.returned_s, call.step, call.move, call.request_id, self._intern(call.planned), call.index,
         )  # fmt: skip
         _INDEX.pack_into(self._map, at, call.index)
 
@@ -272,7 +272,7 @@ def _read_call(fetch: _Fetch, slot: int, texts: dict[int, str]) -> Call | None:
     if len(data) != _SLOT_BYTES:
         return None
     (state, seq, op, group, members, shape, dtype, root, reduce_op, num_bytes, async_op, file, line, function, cell,
-     algorithm, issued_s, returned_s, step, move, turn, planned, index) = _BODY.unpack_from(data, 8)  # fmt: skip
+     algorithm, issued_s, returned_s, step, move, request_id, planned, index) = _BODY.unpack_from(data, 8)  # fmt: skip
     (first,) = _INDEX.unpack_from(data)
     if index == 0 or first != index or state >= len(_STATES) or not (math.isfinite(issued_s) and math.isfinite(returned_s)):
         return None
@@ -289,7 +289,7 @@ def _read_call(fetch: _Fetch, slot: int, texts: dict[int, str]) -> Call | None:
             shape=_numbers(text(shape), "x"), dtype=text(dtype), num_bytes=num_bytes, reduce_op=text(reduce_op), root=root,
             async_op=bool(async_op), site=CallSite(text(file), line, text(function)) if file else None, cell=cell,
             state=_STATES[state], issued_s=issued_s, returned_s=returned_s, algorithm=text(algorithm), step=step, move=move,
-            turn=turn, planned=text(planned),
+            request_id=request_id, planned=text(planned),
         )  # fmt: skip
     except ValueError:
         return None

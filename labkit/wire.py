@@ -57,7 +57,7 @@ class Call:
     `seq` counts the calls of one group from 1 within a generation (point-to-point calls have 0: only two ranks take part).
     `state` is "begun" (made, and not issued yet), "issued", "done", "failed" (its wait ended without it), "refused" (by the
     contract) or "invalid" (torch turned it down before it waited for anyone). Times are seconds of the machine's monotonic
-    clock, one clock for all ranks of a host. A move of a schedule has its `algorithm`, `step`, number `move` and request `turn`,
+    clock, one clock for all ranks of a host. A move of a schedule has its `algorithm`, `step`, number `move` and `request_id`,
     and in `planned` what it `carries` by its program, if that is not what was issued.
     """
 
@@ -80,7 +80,7 @@ class Call:
     algorithm: str = ""
     step: int = 0
     move: int = 0
-    turn: int = 0
+    request_id: int = 0
     planned: str = ""
 
     @property

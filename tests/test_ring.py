@@ -45,7 +45,7 @@ calls = st.builds(
     algorithm=st.sampled_from(["", "ring"]),
     step=counts,
     move=counts,
-    turn=counts,
+    request_id=counts,
     planned=st.sampled_from(["", "1200 float32 sum"]),
 )
 

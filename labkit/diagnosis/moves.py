@@ -20,9 +20,9 @@ Lines = Mapping[int, tuple[Call, ...]]
 def newest_run(evidence: Evidence, calls: Lines) -> tuple[str, dict[int, tuple[Call, ...]]]:
     """The algorithm that the ranks ran last and their moves of that run; "" and nothing if they did something else since."""
     newest = max((call for line in calls.values() for call in line), key=lambda call: call.issued_s, default=None)
-    if newest is None or not newest.turn or newest.cell != evidence.cell:
+    if newest is None or not newest.request_id or newest.cell != evidence.cell:
         return "", {}
-    return newest.algorithm, {rank: tuple(c for c in line if c.turn == newest.turn) for rank, line in calls.items()}
+    return newest.algorithm, {rank: tuple(c for c in line if c.request_id == newest.request_id) for rank, line in calls.items()}
 
 
 @dataclass(frozen=True)

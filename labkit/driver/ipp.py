@@ -85,7 +85,7 @@ class IppTransport:
         op: str,
         payload: dict[str, Any],
         *,
-        turn: int = 0,
+        request_id: int = 0,
         buffers: Sequence[bytes] = (),
         on_output: OnOutput | None = None,
     ) -> Pending:
@@ -104,9 +104,10 @@ class IppTransport:
             self._client.metadata[future.msg_id]  # a message without metadata gets no word of "idle"
             future.iopub_callbacks.append(lambda message: self._on_output(future, message))
 
+        content = {"op": op, "payload": to_plain(payload), "request_id": request_id}
         self._client._send(
-            self._client._mux_stream, "labkit_request", content={"op": op, "payload": to_plain(payload), "turn": turn},
-            ident=target, buffers=list(buffers) or None, message_future_hook=hook,
+            self._client._mux_stream, "labkit_request", content=content, ident=target,
+            buffers=list(buffers) or None, message_future_hook=hook,
         )  # fmt: skip
         return pending
 

@@ -117,7 +117,7 @@ class Ranks:
     ) -> None:  # fmt: skip
         """Send a request to several ranks, to all of them even if an interrupt comes meanwhile; fills `pendings`."""
         self.request_id += 1
-        request = partial(self.cluster.transport.request, turn=self.request_id, buffers=buffers, on_output=on_output)
+        request = partial(self.cluster.transport.request, request_id=self.request_id, buffers=buffers, on_output=on_output)
         with defer_sigint():
             for rank, payload in payloads.items():
                 self.pending[rank] = request(rank, op, dict(payload))
@@ -226,7 +226,7 @@ class Ranks:
 
     def made_now(self, evidence: Evidence) -> bool:
         """Whether any rank has made a call in the newest request."""
-        return any(call.turn == self.request_id for view in evidence.ranks for call in view.calls)
+        return any(call.request_id == self.request_id for view in evidence.ranks for call in view.calls)
 
     def status(self) -> WorldStatus:
         """Every rank's card."""

@@ -133,7 +133,7 @@ class Script:
         now_s = self.clock.now_s()
         return replace(
             each, index=index, group_ranks=each.group_ranks or tuple(range(self.world_size)), cell=one.cell, site=site,
-            turn=one.request if each.algorithm else 0, issued_s=now_s, returned_s=0.0 if each.state == "issued" else now_s,
+            request_id=one.request if each.algorithm else 0, issued_s=now_s, returned_s=0.0 if each.state == "issued" else now_s,
         )  # fmt: skip
 
     def _answer_due(self, now_s: float) -> None:
@@ -169,7 +169,7 @@ class Script:
 
     def refuse(self, one: Rank, payload: dict[str, Any]) -> None:
         """Safe mode: a rank that waits in a call is told why it will not come to pass."""
-        if one.request == payload["turn"]:
+        if one.request == payload["request_id"]:
             one.end_calls("refused")
             self._answer(one, "error", f"ContractError: the call was refused: {payload['reason']}")
 
@@ -244,11 +244,11 @@ class ScriptedTransport:
         """They are there."""
 
     def request(
-        self, rank: int, op: str, payload: dict[str, Any], *, turn: int = 0, buffers: Sequence[bytes] = (),
+        self, rank: int, op: str, payload: dict[str, Any], *, request_id: int = 0, buffers: Sequence[bytes] = (),
         on_output: OnOutput | None = None,
     ) -> Pending:  # fmt: skip
         pending = Pending(rank, op, int(payload.get("cell", 0)), on_output)
-        self._script.take(pending, payload, turn)
+        self._script.take(pending, payload, request_id)
         return pending
 
     def control(self, rank: int, op: str, payload: dict[str, Any]) -> Future[Any]:

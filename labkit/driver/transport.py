@@ -96,11 +96,11 @@ class Transport(Protocol):
         op: str,
         payload: dict[str, Any],
         *,
-        turn: int = 0,
+        request_id: int = 0,
         buffers: Sequence[bytes] = (),
         on_output: OnOutput | None = None,
     ) -> Pending:
-        """Send a request; `turn` is its number, the same for all ranks that get it."""
+        """Send a request; `request_id` is its number, the same for all ranks that get it."""
         ...
 
     def control(self, rank: int, op: str, payload: dict[str, Any]) -> Future[Any]:

@@ -183,7 +183,7 @@ class World:
         core = self.core
         waiting = {view.rank for view in diagnosis.evidence.ranks if view.waiting_in is not None and view.process == "running"}
         told = [pending for pending in pendings if not pending.done and pending.rank in waiting]
-        payload = {"reason": verdict.sentence.rstrip("."), "turn": core.request_id}
+        payload = {"reason": verdict.sentence.rstrip("."), "request_id": core.request_id}
         asked = {pending.rank: core.cluster.transport.control(pending.rank, "refuse", payload) for pending in told}
         wait([pending.future for pending in told], timeout=REFUSE_S)
         for error in errors_of(asked).values():

@@ -25,11 +25,11 @@ TAG = 4712  # so that a message of a schedule never matches a learner's own send
 class P2PChannel:
     """Sends and receives between the ranks of a group: the world's, or one of `members` only.
 
-    Ranks of a channel are numbers in its group: `members[i]` is rank i's number in the world. `turn` is the request's
+    Ranks of a channel are numbers in its group: `members[i]` is rank i's number in the world. `request_id` is the request's
     number where a program is run once, so that its moves can be judged one by one.
     """
 
-    turn = 0
+    request_id = 0
 
     def __init__(self, context: RankContext, members: Sequence[int] = ()) -> None:
         self.context = context

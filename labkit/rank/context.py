@@ -23,7 +23,7 @@ class RankContext:
     """Identity, place, generation and what the rank is at.
 
     `namespace` is the learner's; `main_busy_since_s` is set while the main thread runs a request.
-    `turn` is the number of the request, the same on all ranks that got it.
+    `request_id` is the number of the request, the same on all ranks that got it.
     """
 
     rank: int
@@ -35,7 +35,7 @@ class RankContext:
     mode: str = "raw"
     generation: int = 0
     cell: int = 0
-    turn: int = 0
+    request_id: int = 0
     group_timeout_s: float = 120.0
     error: CodeError | None = None
     main_busy_since_s: float = 0.0

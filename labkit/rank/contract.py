@@ -27,7 +27,7 @@ class Contract:
 
     def __init__(self, context: RankContext, store: Any) -> None:
         self._context, self._store = context, store
-        self._turn = -1
+        self._request_id = -1
         self._count: dict[str, int] = {}
         self._mine: dict[str, list[str]] = {}
 
@@ -36,10 +36,10 @@ class Contract:
         if len(call.group_ranks) < 2:
             return
         context = self._context
-        if context.turn != self._turn:
-            self._turn, self._count = context.turn, {}
+        if context.request_id != self._request_id:
+            self._request_id, self._count = context.request_id, {}
         number = self._count[call.group] = self._count.get(call.group, 0) + 1
-        stem = f"contract/{call.group}/{context.turn}/{number}"
+        stem = f"contract/{call.group}/{context.request_id}/{number}"
         keys = [f"{stem}/{rank}" for rank in call.group_ranks]
         mine = f"{stem}/{context.rank}"
         self._store.set(mine, fingerprint(call))

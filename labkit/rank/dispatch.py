@@ -69,7 +69,7 @@ def _serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: l
     started = time.monotonic()
     parts: list[bytes] = []
     is_cell = content.get("op") == "cell"
-    context.turn = int(content.get("turn", 0))
+    context.request_id = int(content.get("request_id", 0))
     context.enter(int(content["payload"]["cell"]) if is_cell else None)
     try:
         payload = from_plain(content.get("payload", {}))

@@ -123,7 +123,7 @@ def line_of(channel: P2PChannel, memory: Memory, number: int, move: Move, op: st
         reduce_op=op.lower() if move.reduce and not sends else "",
         root=channel.members[move.to_rank if sends else move.from_rank], async_op=False, site=None, cell=context.cell,
         state="issued", issued_s=monotonic(), returned_s=0.0,
-        algorithm=memory.program.name, step=move.step, move=number, turn=channel.turn, planned="",
+        algorithm=memory.program.name, step=move.step, move=number, request_id=channel.request_id, planned="",
     )  # fmt: skip
     return line
 

@@ -14,14 +14,14 @@ from labkit.wire import Call, CodeError, Evidence, RankView
 RANKS = 3
 
 
-def ring(rank: int, *, turn: int = 7, at_s: float = 100.0, cell: int = 2) -> list[Call]:
+def ring(rank: int, *, request_id: int = 7, at_s: float = 100.0, cell: int = 2) -> list[Call]:
     """The lines of a rank's four moves of a ring on three ranks, a millisecond each."""
     return [
         Call(
-            turn * 100 + step, 0, "recv", group_ranks=(0, 1, 2), shape=(100,), dtype="float32", num_bytes=400,
+            request_id * 100 + step, 0, "recv", group_ranks=(0, 1, 2), shape=(100,), dtype="float32", num_bytes=400,
             reduce_op="sum" if step < 2 else "", root=(rank - 1) % RANKS, cell=cell, state="done",
             issued_s=at_s + step * 1e-3, returned_s=at_s + (step + 1) * 1e-3, algorithm="ring", step=step,
-            move=step + 1, turn=turn,
+            move=step + 1, request_id=request_id,
         )
         for step in range(4)
     ]  # fmt: skip
@@ -54,13 +54,13 @@ def test_a_run_that_ended_well() -> None:
 
 
 def test_the_same_program_again_is_no_move_made_twice() -> None:
-    one_move = [[ring(r)[0], replace(ring(r, turn=8, at_s=101.0)[0], index=900)] for r in range(RANKS)]
+    one_move = [[ring(r)[0], replace(ring(r, request_id=8, at_s=101.0)[0], index=900)] for r in range(RANKS)]
     assert codes(world(one_move)) == []
-    assert {c.turn for line in align(world(one_move)).calls.values() for c in line} == {8}
+    assert {c.request_id for line in align(world(one_move)).calls.values() for c in line} == {8}
 
 
 def test_a_request_that_repeats_its_program_says_no_turn_and_is_not_looked_at() -> None:
-    lines = [[replace(c, turn=0, index=i * 9 + c.index) for i in range(3) for c in ring(r)] for r in range(RANKS)]
+    lines = [[replace(c, request_id=0, index=i * 9 + c.index) for i in range(3) for c in ring(r)] for r in range(RANKS)]
     assert align(world(lines)).algorithm == ""
     assert codes(world(lines)) == []
 
@@ -138,7 +138,7 @@ def test_messages_that_take_their_time_are_no_hang() -> None:
     lines = [waiting(ring(rank), 2) for rank in range(RANKS)]
     assert codes(world(lines)) == []
     assert codes(world([ring(0), *lines[1:]])) == []
-    assert codes(world([[replace(c, turn=0) for c in line] for line in lines])) == []  # of a comparison
+    assert codes(world([[replace(c, request_id=0) for c in line] for line in lines])) == []  # of a comparison
 
 
 def test_a_rank_that_died_between_two_moves() -> None:

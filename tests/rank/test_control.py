@@ -86,10 +86,10 @@ def test_without_interrupt_or_work_connections_are_cut_only(context: RankContext
 
 
 def test_a_refusal_is_for_one_request(context: RankContext) -> None:
-    context.turn = 7
-    refuse(context, reason="too early", turn=6)
+    context.request_id = 7
+    refuse(context, reason="too early", request_id=6)
     assert context.refusal == ""
-    refuse(context, reason="rank 1 has left", turn=7)
+    refuse(context, reason="rank 1 has left", request_id=7)
     assert context.refusal == "rank 1 has left"
 
 

@@ -27,7 +27,7 @@ def context(tmp_path: Path) -> Iterator[RankContext]:
 def answer(context: RankContext, op: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Outcome:
     monkeypatch.setattr(dispatch, "OPS", {"try": op})
     try:
-        reply, parts = dispatch.serve(context, None, {"op": "try", "payload": {}, "turn": 3}, [])
+        reply, parts = dispatch.serve(context, None, {"op": "try", "payload": {}, "request_id": 3}, [])
     except KeyboardInterrupt:
         pytest.fail("an interrupt has cost the answer")
     assert (reply["names"], parts) == (["x"], [])

@@ -39,9 +39,9 @@ def _still_busy(context: RankContext, since_s: float) -> bool:
 
 
 @CONTROL_OPS.register("refuse")
-def refuse(context: RankContext, *, reason: str, turn: int) -> None:
-    """Safe mode: whoever waits, in request `turn`, for a member that will not come raises and says why."""
-    if context.turn == turn:
+def refuse(context: RankContext, *, reason: str, request_id: int) -> None:
+    """Safe mode: whoever waits, in request `request_id`, for a member that will not come raises and says why."""
+    if context.request_id == request_id:
         context.refusal = reason
 
 

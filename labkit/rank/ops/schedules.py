@@ -41,7 +41,7 @@ def schedule(
     The library's comes first, so that a rank whose program is over waits for nobody. `cell` is the world's newest one.
     """
     made, channel = load_program(program), P2PChannel(context)
-    channel.turn = context.turn
+    channel.request_id = context.request_id
     mine, num_elements = _input(context, channel, made, numel=numel, dtype=dtype, name=tensor, op=op)
     memory = Memory(made, num_elements, mine.dtype, context.device)
     memory.load(mine)
