@@ -75,8 +75,23 @@ def state(process: Identity | None) -> str:
     return state_of_pid(process.pid) if process is not None and _runs(process) else "dead"
 
 
+class ScriptedPid(int):
+    """The pid of a rank that is no process but part of a scripted world: it says itself how it is, and is never signalled."""
+
+    state = "running"
+
+    def receive(self, number: signal.Signals) -> bool:
+        """What the system would do with a signal; False if the process is gone."""
+        if self.state == "dead":
+            return False
+        self.state = {signal.SIGSTOP: "stopped", signal.SIGCONT: "running", signal.SIGKILL: "dead"}.get(number, self.state)
+        return True
+
+
 def state_of_pid(pid: int) -> str:
     """The state of whichever process has this number now, "unknown" where the system does not say; one small file is read."""
+    if isinstance(pid, ScriptedPid):
+        return pid.state
     if pid <= 0:
         return "dead"
     try:
@@ -96,6 +111,22 @@ def _state_by_psutil(pid: int) -> str:
     except psutil.Error:
         return "unknown"
     return {psutil.STATUS_STOPPED: "stopped", psutil.STATUS_ZOMBIE: "dead"}.get(status, "running")
+
+
+def memory_bytes(pid: int) -> int:
+    """Memory of a process that is its own (its share of shared pages counted in), 0 if it is gone."""
+    if isinstance(pid, ScriptedPid):
+        return 0
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass  # not Linux, or gone: ask psutil below
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
 
 
 def send(process: Identity, number: signal.Signals) -> bool:

@@ -7,13 +7,31 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
 from labkit import processes
-from labkit.processes import TOLERANCE_S, Child, ExitQueue, Identity, end, end_session, identify, running, send, state, wait_ended
+from labkit.driver.feed import Seat
+from labkit.processes import (
+    TOLERANCE_S,
+    Child,
+    ExitQueue,
+    Identity,
+    ScriptedPid,
+    end,
+    end_session,
+    identify,
+    memory_bytes,
+    running,
+    send,
+    state,
+    state_of_pid,
+    wait_ended,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -104,6 +122,94 @@ def test_a_session_goes_before_its_leader_is_collected() -> None:
     assert leader.wait(10) == 0
     assert end([left], ask_s=5) == []
     end_session(leader.pid)  # nobody is in it any more
+
+
+def becomes(pid: int, wanted: str) -> bool:
+    end_s = time.monotonic() + 5
+    while state_of_pid(pid) != wanted and time.monotonic() < end_s:
+        time.sleep(0.01)
+    return state_of_pid(pid) == wanted
+
+
+def test_the_life_of_a_process(child: subprocess.Popen[bytes]) -> None:
+    assert state_of_pid(child.pid) == "running"
+    me = known(child)
+    assert send(me, signal.SIGSTOP)
+    assert becomes(child.pid, "stopped")
+    assert send(me, signal.SIGCONT)
+    assert becomes(child.pid, "running")
+    assert memory_bytes(child.pid) > 100_000
+    assert send(me, signal.SIGKILL)
+    assert becomes(child.pid, "dead"), "ended, though nobody has reaped it yet"
+    child.wait(5)
+    assert state_of_pid(child.pid) == "dead"
+    assert not send(me, signal.SIGCONT)
+    assert memory_bytes(child.pid) == 0
+
+
+@pytest.mark.parametrize("pid", [0, -1, 2**22 + 12345])
+def test_no_process(pid: int) -> None:
+    assert state_of_pid(pid) == "dead"
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [("1 (python3) S 1 2", "running"), ("1 (a) T (b) R 2", "running"), ("1 (a) R) T 1", "stopped"), ("1 (x) t 1", "stopped"),
+     ("1 (x) Z 1", "dead"), ("1 (x) X 1", "dead"), ("1 (x) D 1", "running")],
+)  # fmt: skip
+def test_a_name_with_brackets_does_not_deceive(monkeypatch, line: str, state: str) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda path: line)
+    assert state_of_pid(1) == state
+
+
+def test_where_there_is_no_proc(monkeypatch, child: subprocess.Popen[bytes]) -> None:
+    def missing(path: Path) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    assert state_of_pid(child.pid) == "running"
+    child.send_signal(signal.SIGSTOP)
+    assert becomes(child.pid, "stopped")
+    assert memory_bytes(child.pid) > 100_000
+    assert state_of_pid(2**22 + 12345) == "dead"
+
+
+def test_where_the_system_does_not_say(monkeypatch) -> None:
+    def refused(*_: object) -> str:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    assert state_of_pid(1) == "unknown"
+    monkeypatch.setattr(psutil, "Process", lambda pid: (_ for _ in ()).throw(psutil.AccessDenied(pid)))
+    assert processes._state_by_psutil(1) == "unknown"
+    assert memory_bytes(1) == 0
+
+
+def test_a_scripted_pid_is_never_signalled(monkeypatch) -> None:
+    def real(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(os, "kill", real)
+    monkeypatch.setattr(signal, "pidfd_send_signal", real)
+    pid = ScriptedPid(os.getpid())
+    seat = Seat(0, pid)
+    seen = [state_of_pid(pid)]
+    for number in (signal.SIGSTOP, signal.SIGUSR1, signal.SIGCONT, signal.SIGKILL):
+        assert seat.send(number)
+        seen.append(state_of_pid(pid))
+    assert seen == ["running", "stopped", "stopped", "running", "dead"]
+    assert not seat.send(signal.SIGCONT)
+    assert memory_bytes(pid) == 0
+
+
+def test_a_rank_is_signalled_by_what_it_is_and_not_by_its_number(child: subprocess.Popen[bytes]) -> None:
+    seat = Seat(0, child.pid, process=Identity(child.pid, 1.0))
+    assert not seat.send(signal.SIGKILL)
+    assert not Seat(0, child.pid).send(signal.SIGKILL)
+    seat.process = known(child)
+    assert seat.send(signal.SIGKILL)
+    assert child.wait(10) == -9
 
 
 def test_exits_are_told_in_order_whatever_follows_from_them(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,11 +7,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..processes import ScriptedPid
 from ..timings import POLL_S
 from ..wire import Call, CallSite, CodeError, Frame, RankView
 from .cells import Clock
 from .feed import Seat
-from .host import ScriptedPid
 from .transport import Pending
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 
+from ..processes import memory_bytes
 from ..wire import RankCard, RankView
-from . import host
 from .core import Seat
 
 
 def make_card(view: RankView, seat: Seat, backend: str) -> RankCard:
     """The card of a rank as it was seen."""
     state, detail = describe(view)
-    memory = host.memory_bytes(view.pid)
+    memory = memory_bytes(view.pid)
     return RankCard(view.rank, view.pid, seat.device, backend, state, detail, host=seat.host, memory_bytes=memory)
 
 

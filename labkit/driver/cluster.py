@@ -139,7 +139,7 @@ class Cluster:
             }  # fmt: skip
             child = self._child(f"rank {rank}")
             self.launcher.rank(child, rank, env)
-            seat.pid = child.pid
+            seat.pid, seat.process = child.pid, child.process
             if child.ended.is_set():  # told before its number was known here
                 self._exited(child)
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..processes import Identity, ScriptedPid, send, state_of_pid
 from ..ring import RingState, read_beat, read_ring
 from ..timings import ANSWER_S, DUMP_S
 from ..wire import CodeError, Evidence, Frame, RankView, from_plain
-from . import host
 from .transport import Transport, answered, errors_of, value_of
 
 
@@ -33,11 +33,17 @@ class Seat:
     device: str = "cpu"
     host: str = "localhost"
     env: dict[str, str] = field(default_factory=dict)
-    token: object = None
+    process: Identity | None = None
 
     @property
     def beacon(self) -> str:
         return f"rank-{self.rank}.beacon"
+
+    def send(self, number: signal.Signals) -> bool:
+        """Signal this rank's process, and no other that has its number by now; False if it is gone."""
+        if isinstance(self.pid, ScriptedPid):
+            return self.pid.receive(number)
+        return self.process is not None and send(self.process, number)
 
 
 class Feed:
@@ -52,7 +58,7 @@ class Feed:
 
     def look(self, base: Evidence, *, ask: bool = True, sources: Callable[[int], str] | None = None) -> Evidence:
         """`base` with the ranks filled in; `ask` also asks the control threads (for stacks and errors)."""
-        alive = [seat for seat in self._seats if host.process_state(seat.pid) == "running"]
+        alive = [seat for seat in self._seats if state_of_pid(seat.pid) == "running"]
         asked: dict[int, Future[Any]] = {}
         if ask:
             asked = {seat.rank: self._transport.control(seat.rank, "state", {}) for seat in alive}
@@ -63,7 +69,7 @@ class Feed:
         return dataclasses.replace(base, ranks=views, taken_s=time.monotonic(), sources=texts)
 
     def _view(self, seat: Seat, asked: dict[int, Future[Any]], end: float, ask: bool) -> RankView:
-        process = "dead" if seat.exit_code is not None else host.process_state(seat.pid)
+        process = "dead" if seat.exit_code is not None else state_of_pid(seat.pid)
         answer: dict[str, Any] | None = None
         answers = not ask
         if seat.rank in asked:
@@ -89,7 +95,7 @@ class Feed:
         """A stack without the rank's help: by signal, or by py-spy."""
         path = self._folder / f"rank-{seat.rank}.stack"
         size = path.stat().st_size if path.exists() else 0
-        host.send(seat.pid, signal.SIGUSR1)
+        seat.send(signal.SIGUSR1)
         end = time.monotonic() + DUMP_S
         while time.monotonic() < end:
             time.sleep(0.01)

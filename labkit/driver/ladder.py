@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends import find
 from ..errors import LabkitError, RecoveryError
+from ..processes import state_of_pid
 from ..recovery import (
     Assessed,
     Continue,
@@ -32,7 +33,6 @@ from ..recovery import (
 )
 from ..timings import MOVING_S, PROBE_AT_WORK_S, PROBE_MOST_S, PROBE_S, PROBE_TIMES, SETTLE_POLL_S
 from ..wire import RecoveryReport
-from . import host
 from .transport import Pending, answered, errors_of, value_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class _Doer:
         An error that a rank sends back is an answer too: only a rank that sends nothing can hold the interpreter lock.
         """
         cluster = self.cluster
-        states = [host.process_state(seat.pid) if seat.exit_code is None else "dead" for seat in cluster.seats]
+        states = [state_of_pid(seat.pid) if seat.exit_code is None else "dead" for seat in cluster.seats]
         asked = {
             rank: cluster.transport.control(rank, "state", {"stack": False})
             for rank, state in enumerate(states)
@@ -80,7 +80,7 @@ class _Doer:
                 self._cut(ranks, wait_s)
             case Continue(ranks):
                 for rank in ranks:
-                    host.send(self.cluster.seats[rank].pid, signal.SIGCONT)
+                    self.cluster.seats[rank].send(signal.SIGCONT)
             case Settle(ranks, most_s):
                 self._settle(ranks, most_s)
             case Release(ranks, wait_s):

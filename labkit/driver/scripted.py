@@ -19,12 +19,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ..errors import RankDead, RankError, join_ranks
+from ..processes import ScriptedPid
 from ..runfolder import RunFolder
 from ..wire import Call, CallSite, CodeError, Evidence, Outcome, Shown, Stream, dumps, loads
 from .acts import Act, Acts, Rank, ScriptClock
 from .core import Listener
 from .feed import Seat
-from .host import ScriptedPid
 from .transport import OnOutput, Pending, Reply
 from .world import DEADLINE_S, World
 
@@ -45,7 +45,7 @@ class Script:
 
     def __init__(self, ranks: int = 4, *, backend: str = "gloo", hosts: Sequence[int] = ()) -> None:
         self.backend, self.generation, self.mode, self.hosts = backend, 0, "raw", tuple(hosts)
-        self.launcher, self.under = SimpleNamespace(name="scripted"), None
+        self.launcher, self.layout = SimpleNamespace(name="scripted"), None
         self.folder = RunFolder(Path(os.devnull))  # there is none, and nothing can be put into it
         self.clock = ScriptClock(self._answer_due)
         self.seats = [Seat(rank) for rank in range(ranks)]

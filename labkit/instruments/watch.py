@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from ..driver import host
 from ..driver.cards import make_card
 from ..driver.core import Seat, WorldCore, instrument
+from ..processes import memory_bytes, state_of_pid
 from ..ring import RingReader, RingState
 from ..wire import Call, RankCard, WorldStatus
 
@@ -57,7 +57,7 @@ class Live:
 
     def _card(self, seat: Seat) -> RankCard:
         card = RankCard(seat.rank, seat.pid, seat.device, self.world.backend, "", memory_bytes=self._memory_of(seat.pid))
-        process = "dead" if seat.exit_code is not None else host.process_state(seat.pid)
+        process = "dead" if seat.exit_code is not None else state_of_pid(seat.pid)
         if process == "dead":
             return replace(card, state="dead", detail="" if seat.exit_code is None else f"exit code {seat.exit_code}")
         path = self.world.folder / f"rank-{seat.rank}.beacon"
@@ -71,7 +71,7 @@ class Live:
 
     def _memory_of(self, pid: int) -> int:
         if pid not in self._memory:  # once: it costs more than all the rest
-            self._memory[pid] = host.memory_bytes(pid)
+            self._memory[pid] = memory_bytes(pid)
         return self._memory[pid]
 
 

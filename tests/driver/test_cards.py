@@ -9,7 +9,7 @@ import pytest
 from labkit.driver import cards
 from labkit.driver.cards import describe, make_card
 from labkit.driver.feed import Seat
-from labkit.driver.host import ScriptedPid
+from labkit.processes import ScriptedPid
 from labkit.wire import Call, CallSite, CodeError, Frame, RankView
 
 SITE = CallSite("cell 3", 2)

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from labkit.driver import host
+from labkit.processes import state_of_pid
 
 pytestmark = pytest.mark.gloo
 
@@ -68,9 +68,9 @@ class Kernel:
 
     def left(self) -> list[int]:
         end = time.monotonic() + GONE_WITHIN_S
-        while time.monotonic() < end and any(host.process_state(pid) != "dead" for pid in self.pids):
+        while time.monotonic() < end and any(state_of_pid(pid) != "dead" for pid in self.pids):
             time.sleep(0.05)
-        return [pid for pid in self.pids if host.process_state(pid) != "dead"]
+        return [pid for pid in self.pids if state_of_pid(pid) != "dead"]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from queue import Empty
 import pytest
 from jupyter_client.manager import KernelManager
 
-from labkit.driver import host
+from labkit.processes import state_of_pid
 
 pytestmark = pytest.mark.gloo
 
@@ -76,7 +76,7 @@ def notebook(tmp_path: Path) -> Iterator[Notebook]:
 def gone(pids: list[int], within_s: float = 3.0) -> bool:
     end = time.monotonic() + within_s
     while time.monotonic() < end:
-        if all(host.process_state(pid) == "dead" for pid in pids):
+        if all(state_of_pid(pid) == "dead" for pid in pids):
             return True
         time.sleep(0.05)
     return False

@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy
 import pytest
 
-from labkit.driver import host
 from labkit.driver.world import World
 from labkit.errors import RankDead, UnknownName, UsageError
 from labkit.plain import dumps, loads
@@ -128,8 +127,8 @@ def test_what_can_not_run_is_refused_before_anything_is_sent(world_of: WorldMake
 def test_a_rank_that_dies_in_the_middle_gets_a_verdict(world_of: WorldMaker, mode: str) -> None:
     world = world_of(3, mode)
     pid = world.status().cards[1].pid
-    host.send(pid, signal.SIGSTOP)
-    killer = threading.Timer(1.0, host.send, (pid, signal.SIGKILL))
+    os.kill(pid, signal.SIGSTOP)
+    killer = threading.Timer(1.0, os.kill, (pid, signal.SIGKILL))
     killer.start()
     began = time.monotonic()
     run = world.run_schedule("ring", numel=4 * MIB, trace=False)
@@ -190,7 +189,7 @@ def test_a_rank_that_dies_in_a_sweep_leaves_what_was_measured(world_of: WorldMak
 
     def kill(done: int, of: int, point: object) -> None:
         if done == 2:
-            host.send(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
     found = world.sweep("1K:16K:2", rounds=1, warmups=0, on_progress=kill)
     assert len(found.points) == 2

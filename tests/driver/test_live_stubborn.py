@@ -11,9 +11,9 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from labkit.driver import host
 from labkit.driver.world import World
 from labkit.errors import RankDead
+from labkit.processes import state_of_pid
 
 pytestmark = pytest.mark.gloo
 
@@ -109,9 +109,9 @@ def test_a_daemon_of_a_cell_ends_with_its_rank(world_of: WorldMaker) -> None:
     assert len(pids) == 2
     world.stop()
     end = time.monotonic() + 3
-    while time.monotonic() < end and any(host.process_state(pid) != "dead" for pid in pids):
+    while time.monotonic() < end and any(state_of_pid(pid) != "dead" for pid in pids):
         time.sleep(0.05)
-    assert [host.process_state(pid) for pid in pids] == ["dead", "dead"]
+    assert [state_of_pid(pid) for pid in pids] == ["dead", "dead"]
 
 
 def test_a_fork_of_the_kernel_does_not_end_the_world(world_of: WorldMaker) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy
 import pytest
 
-from labkit.driver import host
 from labkit.driver.current import HOLDER, current
 from labkit.driver.start import start
 from labkit.driver.world import World
@@ -24,6 +23,7 @@ from labkit.errors import (
     UsageError,
     WorldMismatch,
 )
+from labkit.processes import state_of_pid
 
 pytestmark = pytest.mark.gloo
 
@@ -298,9 +298,9 @@ def test_stop_leaves_no_process_and_no_folder(world_of: WorldMaker) -> None:
     world.try_fault("swapped-order", 1)
     world.stop()
     end = time.monotonic() + 3
-    while time.monotonic() < end and any(host.process_state(pid) != "dead" for pid in pids):
+    while time.monotonic() < end and any(state_of_pid(pid) != "dead" for pid in pids):
         time.sleep(0.02)
-    assert [host.process_state(pid) for pid in pids] == ["dead"] * len(pids)
+    assert [state_of_pid(pid) for pid in pids] == ["dead"] * len(pids)
     assert not folder.exists()
     assert HOLDER.world is None
 
