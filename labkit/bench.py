@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser, number_of_ranks: Callable[[str]
     )
     parser.add_argument("--rate", default="", metavar="RATE", help="of each host's link: 1gbit, 200mbit")
     parser.add_argument("--delay", default="", metavar="TIME", help="from a host to another, one way: 2ms")
-    parser.add_argument("--beside", type=Path, metavar="FILE", help="lay a result of nccl-tests, OSU MPI or labkit's CSV beside")
+    parser.add_argument("--beside", type=Path, metavar="FILE", help="show a result of nccl-tests, OSU MPI or labkit's CSV too")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON document instead of the table")
     form.add_argument("--csv", action="store_true", help="CSV instead of the table")
@@ -76,12 +76,12 @@ def run(options: argparse.Namespace) -> int:
     beside = _beside(text, found.world_size) if text is not None else None
     sys.stdout.write(render(found, beside, form="json" if options.json else "csv" if options.csv else "table"))
     if options.json or options.csv:
-        _tell(found)
+        _warn_incomplete(found)
     return 130 if found.interrupted else 1 if found.error else 0
 
 
-def _tell(found: Sweep) -> None:
-    """On standard error that not all of it is there, where the output is for programs and has no line for it."""
+def _warn_incomplete(found: Sweep) -> None:
+    """Say on standard error that the results are not complete: output for programs has no line for it."""
     sys.stdout.flush()
     said = "interrupted: what was measured until then is written" if found.interrupted else ""
     said = said or (f"ended early: {found.error}" if found.error else "")
@@ -119,7 +119,7 @@ def _torch() -> str:
 
 
 def _check(options: argparse.Namespace, text: str | None) -> None:
-    """What can be seen to be wrong before a world is started, which takes seconds."""
+    """Refuse wrong options before a world is started, which takes seconds."""
     from .driver.checks import targets_of
     from .instruments.arguments import check_once, check_op, check_rounds, contestants
     from .units import parse_sizes
@@ -153,7 +153,7 @@ def _is_number(text: str) -> bool:
 
 
 def _read(path: Path) -> str:
-    """The text of a file of results. What is not a file, such as a pipe, may have no end or may never begin."""
+    """The text of a file of results. Anything but a file is refused: reading a pipe may never end."""
     text: bytes | None = None
     try:
         if stat.S_ISREG(path.stat().st_mode):

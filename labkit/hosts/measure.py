@@ -1,4 +1,4 @@
-"""Several hosts, measured: on this machine where it may make some, else as another machine recorded it."""
+"""Several hosts, measured: on this machine if it can make network namespaces, else as another machine recorded it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def report(
     def sweep(where: str, ranks: range) -> Sweep:
         say(f"measuring {where}")
         told = lambda done, number, point: say(f"measuring {where}: {done} of {number} sizes")  # noqa: E731
-        return _whole(world.sweep(sizes, ranks=ranks, rounds=rounds, on_progress=told))
+        return _complete(world.sweep(sizes, ranks=ranks, rounds=rounds, on_progress=told))
 
     inside = sweep("inside a host", range(local))
     across = sweep("across hosts", range(0, world.world_size, local))
@@ -85,8 +85,8 @@ def report(
     return HostsReport(num_hosts, local, rate, delay, inside, across, tuple(comparisons))
 
 
-def _whole(sweep: Sweep) -> Sweep:
-    """A sweep that is interrupted gives what it has by then; of a report the interrupt is the end."""
+def _complete(sweep: Sweep) -> Sweep:
+    """The sweep. KeyboardInterrupt if it was interrupted: a report needs all sizes."""
     if sweep.interrupted:
         raise KeyboardInterrupt
     return sweep

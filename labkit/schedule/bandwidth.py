@@ -46,7 +46,7 @@ FACTORS: dict[str, Factor] = {
 
 
 def busbw_factor(collective: str, world_size: int) -> float:
-    """busbw over algbw; 0 on one rank where nothing crosses a wire.
+    """busbw over algbw; 0 on one rank, which sends nothing.
 
     >>> busbw_factor("all_reduce", 4), busbw_factor("all_gather", 4), busbw_factor("broadcast", 4)
     (1.5, 0.75, 1.0)

@@ -47,7 +47,7 @@ class ExternalResults:
 
 
 def read_results(text: str, world_size: int) -> ExternalResults:
-    """What a result file says; UsageError if it is none that is known.
+    """What a result file says; UsageError for an unknown format.
 
     >>> read_results("# OSU MPI Allreduce Latency Test v7.5\\n# Size  Avg Latency(us)\\n1024  12.50\\n", 4).times
     (1.25e-05,)

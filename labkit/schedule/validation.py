@@ -61,7 +61,7 @@ def _amounts(found: Any) -> str:
 
 
 def _rounds(found: Rounds) -> str:
-    return "" if found.times_s and min(found.times_s) > 0 else "it has a round without a time"
+    return "" if found.times_s and min(found.times_s) > 0 else "a round has no time"
 
 
 def _point(found: Point) -> str:
@@ -72,9 +72,9 @@ def _point(found: Point) -> str:
 
 def _comparison(found: Comparison) -> str:
     if len({each.name for each in found.timings}) < max(len(found.timings), 1):
-        return "it has no timings, or two of one name"
+        return "it has no timings, or two with one name"
     if len({len(each.times_s) for each in found.timings}) > 1:
-        return "not all of its timings have as many rounds"
+        return "its timings have different numbers of rounds"
     return "" if found.num_bytes > 0 else "it has no size"
 
 
@@ -106,7 +106,7 @@ def _nccl(found: NcclLog) -> str:
     )  # fmt: skip
     end = found.world_size or _RANKS  # a log may show connections and not tell the size
     if any(not 0 <= rank < end for rank in ranks):
-        return f"it names a rank that a world of {found.world_size or 'any size'} has not"
+        return f"it names a rank that a world of {found.world_size or 'any size'} does not have"
     return "" if all(found.hosts) else "a host has no rank"
 
 

@@ -141,7 +141,7 @@ def test_what_is_not_damaged_is_read_and_soon(name: str, tmp_path: Path) -> None
         ("comparison", {"timings": []}, "it has no timings"),
         ("crossing", {"one": "rign"}, "there is no algorithm 'rign'"),
         ("run", {"declared": [[1, 2, 3]]}, r"expected array of length 4, got 3 at declared\[0\]"),
-        ("two-hosts", {"world_size": 2}, "it names a rank that a world of 2 has not"),
+        ("two-hosts", {"world_size": 2}, "it names a rank that a world of 2 does not have"),
     ],
 )
 def test_the_line_says_where_the_damage_is(name: str, change: dict[str, Any], says: str, tmp_path: Path) -> None:
