@@ -100,7 +100,7 @@ class Control:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch) -> tuple[Path, list[Seat]]:
     """Two seats, both of this very process, with beacons; nobody is signalled."""
-    monkeypatch.setattr(feed_module.host, "send", lambda pid, number: True)
+    monkeypatch.setattr(Seat, "send", lambda seat, number: True)
     monkeypatch.setattr(feed_module, "spy", lambda pid: (Frame("cell 4", 9, "spied"),))
     monkeypatch.setattr(feed_module, "ANSWER_S", 0.05)
     seats = [Seat(rank, pid=os.getpid()) for rank in range(2)]
@@ -152,7 +152,7 @@ def test_a_dump_by_signal_is_read_from_where_the_last_one_ended(here, monkeypatc
     path = folder / "rank-1.stack"
     old = 'Current thread 0x1 (most recent call first):\n  File "cell 1", line 1 in old\n'
     path.write_text(old)
-    monkeypatch.setattr(feed_module.host, "send", lambda pid, number: path.write_text(old + old.replace("old", "new")) > 0)
+    monkeypatch.setattr(Seat, "send", lambda seat, number: path.write_text(old + old.replace("old", "new")) > 0)
     found = Feed(folder, seats, Control({0: answer([])})).look(Evidence(2))
     assert found.ranks[1].stack == (Frame("cell 1", 1, "new"),)
     assert found.ranks[1].stack_from == "signal"
