@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from .document import Printed
 from .errors import join_ranks
-from .units import format_seconds
 from .wire import CellResult, Evidence, Injection, RecoveryReport, record
 
 
@@ -39,19 +39,16 @@ class Told:
 
 
 @record
-class Guess:
+class Guess(Printed):
     """A prediction that was made before looking, and how it did, once that is known."""
 
     name: str
     guess: Any = None
     told: Told | None = None
 
-    def __repr__(self) -> str:
-        return f"Guess saved: {self.guess}. Run the next cell."
-
 
 @record
-class CheckSeen:
+class CheckSeen(Printed):
     """A check of a lab: whether it passed at last, what it said, how often it was tried, and how the prediction did.
 
     `again` is a pass after a pass: somebody looks once more, and that is no further try.
@@ -64,13 +61,9 @@ class CheckSeen:
     guess: str = ""
     again: bool = False
 
-    def __repr__(self) -> str:
-        line = f"{'✓' if self.passed else '✗'} {self.name}: {self.says}"
-        return f"{line}\n  {self.guess}" if self.guess else line
-
 
 @record
-class LabRecord:
+class LabRecord(Printed):
     """One run of one lab.
 
     `pids` are the processes that ran a rank's cells, by rank (its number as text); `processes` all that
@@ -124,22 +117,6 @@ class LabRecord:
     def seen(self, op: str) -> OpSeen:
         """What is known of an operation; nothing at all is no calls."""
         return next((entry for entry in self.collectives if entry.op == op), OpSeen(op, 0))
-
-    def __repr__(self) -> str:
-        passed = sum(check.passed for check in self.checks)
-        lines = [f"{self.lab}: {passed} of {passed + len(self.open_checks)} checks passed"]
-        lines += [f"  {self.unseen}"] if self.unseen else []
-        lines += [f"  still open: {', '.join(self.open_checks)}"] if self.open_checks else []
-        calls = sum(entry.num_calls for entry in self.collectives)
-        lines.append(f"  {self.num_processes} processes, {calls} calls, {self.num_cells} rank cells")
-        lines += [
-            f"  {fault.fault} on rank {fault.rank}: {'fired' if fault.fired else 'did not fire'}"
-            + (f", named {fault.verdict}" if fault.verdict else "")
-            for fault in self.faults
-        ]
-        lines += [f"  recovered in {format_seconds(report.elapsed_s)}" for report in self.recoveries if report.rung != "none"]
-        lines += [f"  predictions {words}: {', '.join(names)}" for words, names in self.predictions.items()]
-        return "\n".join(lines)
 
 
 def shortcomings(record: LabRecord, faults: Iterable[str] = ()) -> tuple[str, ...]:

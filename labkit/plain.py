@@ -36,7 +36,8 @@ def record(cls: type[T]) -> type[T]:
     >>> from_plain(to_plain(Spot(3)))
     Spot(x=3)
     """
-    made = dataclasses.dataclass(frozen=True)(cls)
+    own_repr = cls.__repr__ is not object.__repr__  # a class that says how it prints, or derives from one that does
+    made = dataclasses.dataclass(frozen=True, repr=not own_repr)(cls)
     other = _KINDS.get(cls.__name__)
     if other is not None and other.__module__ != cls.__module__:
         raise WireError(f"two records are called {cls.__name__}: in {other.__module__} and {cls.__module__}", hint="rename one")

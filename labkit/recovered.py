@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
+from .document import Printed
 from .errors import join_ranks
 from .phrases import fold, label, sentence
 from .plain import int_keys, record
@@ -13,7 +14,7 @@ _NAMES = 12  # of variables in one line
 
 
 @record
-class RecoveryReport:
+class RecoveryReport(Printed):
     """What recovery did, and what was kept and lost.
 
     `rung`: "none" (was healthy), "soft" (every process and variable kept), "ranks" (some replaced),
@@ -29,9 +30,6 @@ class RecoveryReport:
     steps: tuple[str, ...] = ()
     check: str = ""
     elapsed_s: float = 0.0
-
-    def __str__(self) -> str:
-        return text(self)
 
 
 def done(report: RecoveryReport) -> str:
@@ -84,8 +82,3 @@ def rows(report: RecoveryReport) -> list[tuple[str, str]]:
     if report.kept or report.lost:
         found += [("kept", _by_rank(report.kept, everyone)), ("lost", _by_rank(report.lost, everyone))]
     return found + ([("check", report.check)] if report.check else [])
-
-
-def text(report: RecoveryReport) -> str:
-    head = done(report) if report.rung == "none" else f"recovered {about(report.elapsed_s)}: {done(report)}"
-    return "\n".join([head, *(f"  {name}: {value}" for name, value in rows(report))])

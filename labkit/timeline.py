@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from .document import Printed
 from .wire import Call, CallSite, Evidence, record
 
 ROOM = 60  # calls per rank: more is no picture any more
@@ -46,7 +47,7 @@ class Straggler:
 
 
 @record
-class Timeline:
+class Timeline(Printed):
     """The calls of the last cells. `span_s` is the time they took, `left_out` the older calls that are not shown."""
 
     world_size: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from .document import Printed
 from .plain import KIND, dumps, from_plain, int_keys, loads, record, to_plain
 from .recovered import RecoveryReport
 from .tensors import TensorSample, TensorTable
@@ -193,7 +194,7 @@ class Side:
 
 
 @record
-class Verdict:
+class Verdict(Printed):
     """Who did what, where, and how to mend it.
 
     `code` is the rule's (LK001 ...), `ending` what the learner sees: "hang", "abort", "error",
@@ -211,20 +212,14 @@ class Verdict:
     facts: tuple[str, ...] = ()
     ending: str = "hang"
 
-    def __str__(self) -> str:
-        return f"{self.code}: {self.sentence} {self.next_step}".rstrip()
-
 
 @record
-class Diagnosis:
+class Diagnosis(Printed):
     """The judge's answer: verdicts (none on a healthy world) and the evidence they rest on."""
 
     verdicts: tuple[Verdict, ...]
     evidence: Evidence
     elapsed_s: float = 0.0
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.verdicts)) or "no fault found"
 
     @property
     def healthy(self) -> bool:
@@ -257,7 +252,7 @@ class Stream:
 
 
 @record
-class Outcome:
+class Outcome(Printed):
     """What became of one request on one rank.
 
     `status`: "ok", "error" (its code raised), "interrupted", "late" (no answer by the deadline), "stuck"
@@ -280,7 +275,7 @@ class Outcome:
 
 
 @record
-class CellResult:
+class CellResult(Printed):
     """One rank cell: an outcome per rank, and, if it did not end well, why and what was done.
 
     `standing`: where the ranks were at the deadline, if nothing is wrong with them.
@@ -294,21 +289,13 @@ class CellResult:
     world_size: int = 0
     standing: str = ""
 
-    def __str__(self) -> str:
-        lines = []
-        for outcome in self.outcomes:
-            said = outcome.error or (outcome.shown.text if outcome.shown else "")
-            lines.append(f"rank {outcome.rank}: {outcome.status}{f', {said}' if said else ''}")
-        lines += [self.standing] if self.standing else []
-        return "\n".join([*lines, str(self.diagnosis)] if self.diagnosis else lines)
-
     @property
     def ok(self) -> bool:
         return all(outcome.ok for outcome in self.outcomes)
 
 
 @record
-class OpResult:
+class OpResult(Printed):
     """The plain values a rank op returned, by rank."""
 
     op: str
@@ -336,7 +323,7 @@ class RankCard:
 
 
 @record
-class WorldStatus:
+class WorldStatus(Printed):
     """The rank cards and the world's own facts."""
 
     world_size: int
@@ -348,14 +335,9 @@ class WorldStatus:
     started_in_s: float = 0.0
     note: str = ""
 
-    def __str__(self) -> str:
-        lines = [f"{self.world_size} ranks, {self.backend}, {self.mode} mode, generation {self.generation}"]
-        lines += [f"rank {card.rank}: {card.state}{f' ({card.detail})' if card.detail else ''}" for card in self.cards]
-        return "\n".join([*lines, self.note] if self.note else lines)
-
 
 @record
-class Injection:
+class Injection(Printed):
     """A fault at work: where, with what, how often it fired, and the verdict that was declared for it."""
 
     fault: str

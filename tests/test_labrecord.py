@@ -156,7 +156,7 @@ def test_a_failed_check_is_a_shortcoming() -> None:
 def test_a_record_draws_itself_in_a_few_lines() -> None:
     assert repr(GOOD).splitlines() == [
         "01-ring: 0 of 0 checks passed",
-        "  2 processes, 4 calls, 0 rank cells",
-        "  swapped-order on rank 1: fired, named LK004",
-        "  recovered in 0 µs",
+        "  what ran: 2 processes, 4 calls, 0 rank cells",
+        "  fault: swapped-order on rank 1 fired, named LK004",
+        "  recovered: in 0 µs",
     ]

@@ -21,6 +21,7 @@ LEAVES = {
     "timings",
     "calls",
     "phrases",
+    "document",
     "registry",
     "units",
     "plain",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from ..document import Printed
 from ..wire import record
 
 STATUSES = ("ok", "note", "warn", "fail")  # from harmless to harmful; their order is used
 
 
 @record
-class CheckResult:
+class CheckResult(Printed):
     """One line of the report.
 
     `status`: "ok", "note" (good to know), "warn" (works now, will bite later) or "fail" (something
@@ -29,7 +30,7 @@ class CheckResult:
 
 
 @record
-class DoctorReport:
+class DoctorReport(Printed):
     """All results, in the order they are read, for a world of `ranks` ranks."""
 
     results: tuple[CheckResult, ...]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..document import Printed
 from ..schedule import busbw_factor
 from ._base import NotYet, check, close, no_text
 
@@ -16,7 +17,7 @@ _NOISE = (1.013, 0.991, 1.007, 0.996, 1.009, 0.988, 1.004)
 
 
 @dataclass(frozen=True, repr=False)
-class Liar:
+class Liar(Printed):
     """A table as a tool prints it; `number` is what shows that the learner knows why it is wrong."""
 
     title: str
@@ -24,12 +25,6 @@ class Liar:
     kind: str
     number: float
     facts: str = f"{RANKS} ranks, a link carries {LINK_GB_PER_S:g} GB/s each way"
-
-    def __repr__(self) -> str:
-        head = f"# {self.title}\n# {self.facts}\n"
-        names = f"#{'size (B)':>11} {'count':>10} {'type':>8} {'time (us)':>10} {'algbw, GB/s':>12} {'busbw, GB/s':>12}\n"
-        rows = (f"{a:>12} {b:>10} {'float':>8} {t * 1e6:>10.1f} {c:>12.3f} {d:>12.3f}" for a, b, t, c, d in self.lines)
-        return head + names + "\n".join(rows)
 
 
 def _rows(times: list[float], factor: float, count_of: int = 1) -> tuple[tuple[int, int, float, float, float], ...]:

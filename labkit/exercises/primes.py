@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..document import Printed
 from ..errors import UsageError, join_ranks
 from ..wire import TensorTable, record
 
@@ -50,14 +51,11 @@ def explain(total: float, world_size: int) -> str:
 
 
 @record
-class Roll:
+class Roll(Printed):
     """Who took part in each rank's sums: for each rank, what its elements say, equal ones once."""
 
     world_size: int
     lines: tuple[tuple[int, tuple[str, ...]], ...]
-
-    def __repr__(self) -> str:
-        return "\n".join(f"rank {rank}: {'; '.join(texts)}" for rank, texts in self.lines)
 
 
 def roll_call(table: TensorTable) -> Roll:

@@ -18,10 +18,10 @@ from pathlib import Path
 import psutil
 
 from ..backends import find
+from ..document import Printed
 from ..driver.core import WorldCore, instrument
 from ..driver.current import current
 from ..errors import UsageError
-from ..units import format_seconds
 from ..wire import record
 
 DEADLINE_S = 60.0
@@ -55,7 +55,7 @@ dist.destroy_process_group()
 
 
 @record
-class ScriptRun:
+class ScriptRun(Printed):
     """A script's run: `values` is the variable by rank (its number as text), `exit_code` None at the deadline."""
 
     name: str
@@ -70,15 +70,6 @@ class ScriptRun:
     @property
     def ok(self) -> bool:
         return self.exit_code == 0
-
-    def __repr__(self) -> str:
-        ending = "did not end in time" if self.exit_code is None else f"ended with exit code {self.exit_code}"
-        lines = [
-            f"torchrun --standalone --nproc-per-node {self.ranks} {self.name}",
-            f"{ending} after {format_seconds(self.elapsed_s)}",
-        ]
-        lines += [f"rank {rank}: {self.variable} = {list(row)}" for rank, row in (self.values or {}).items()]
-        return "\n".join([*lines, *([] if self.ok else [self.output])])
 
 
 def make_script(code: str, *, variable: str, ranks: int, backend: str = "gloo", name: str = "script.py") -> str:

@@ -74,6 +74,9 @@ class Price:
     def busbw_gb_per_s(self) -> float:
         return self.algbw_gb_per_s * busbw_factor(self.collective, self.world_size)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         parts = f"{format_seconds(self.latency_s)} latency + {format_seconds(self.transfer_s)} transfer"
         more = f" + {format_seconds(self.reduce_s)} reducing" if self.reduce_s else ""

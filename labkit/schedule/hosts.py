@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..document import wrap
 from ..errors import UsageError
 from ..plain import record
 from ..units import format_bytes, format_seconds
@@ -191,6 +192,9 @@ class HostsReport:
         """The links in words: "200mbit, 1ms one way"."""
         return link_in_words(self.rate, self.delay)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         lines = [f"{self.num_hosts} hosts of {self.ranks_per_host} ranks, {self.inside.backend}; links: {self.link}"]
         for size in self.sizes:
@@ -204,7 +208,7 @@ class HostsReport:
             f"{self.gain(each):.2f} times as long on one level as on two"
             for each in self.comparisons
         ]
-        return with_source("\n".join([*lines, *([f"recorded, since {self.reason}"] if self.reason else [])]), self.source)
+        return wrap(with_source("\n".join([*lines, *([f"recorded, since {self.reason}"] if self.reason else [])]), self.source))
 
 
 def _link(sweep: Sweep) -> Link:

@@ -187,6 +187,9 @@ class NcclLog:
         rest = "is not as NCCL prints it and is" if self.num_odd == 1 else "are not as NCCL prints them and are"
         return f"{count(self.num_odd, 'line')} of this log {rest} left out"
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return with_source("\n".join(_lines(self)), self.source)
 

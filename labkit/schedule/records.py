@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import field
 
+from ..document import wrap
 from ..errors import count, join_ranks
 from ..plain import record
 from ..registry import unknown
@@ -132,12 +133,15 @@ class ScheduleRun:
         """The slowest rank's seconds in each step."""
         return tuple(max(column) for column in zip(*(each.step_s for each in self.ranks), strict=True)) if self.ranks else ()
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         head = f"{self.name}, {format_bytes(self.num_bytes)} of {self.dtype} on {count(self.world_size, 'rank')}"
         if not self.ended:
             verdict = self.diagnosis.verdict if self.diagnosis is not None else None
             said = [verdict.sentence, f"Next: {verdict.next_step}"] if verdict is not None else [self.error]
-            return with_source("\n".join([f"{head}: did not end; {said[0]}", *said[1:], *self.notes]), self.source)
+            return wrap(with_source("\n".join([f"{head}: did not end; {said[0]}", *said[1:], *self.notes]), self.source))
         wrong = f"NOT what the library's all-reduce gives, on {join_ranks(self.disagreeing)}"
         same = "as the library's all-reduce gives" if self.agrees else wrong
         counts = "as declared" if self.counted else "NOT as declared"
@@ -145,7 +149,7 @@ class ScheduleRun:
         lines += [_rank_line(each) for each in self.ranks]
         lines += [] if self.diagnosis is None else [str(self.diagnosis)]
         lines += self.notes
-        return with_source("\n".join(lines), self.source)
+        return wrap(with_source("\n".join(lines), self.source))
 
 
 def _rank_line(each: RankRun) -> str:
@@ -229,6 +233,9 @@ class Comparison:
             return ""
         return "The speed is the median of each round's ratio, not the ratio of the medians."
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         width = max(len(each.name) for each in self.timings)
         what = f"all-reduce of {format_bytes(self.num_bytes)} on {count(self.world_size, 'rank')}"
@@ -238,4 +245,4 @@ class Comparison:
             part = f"{self.speed(each.name):.2f} of the library's speed" if each is not self.library else ""
             lines.append(f"{each.name:<{width}}  {format_seconds(each.median_s):>8}  ({spread})  {part}".rstrip())
         lines += [self.ratios] if self.ratios else []
-        return with_source("\n".join(lines), self.source)
+        return wrap(with_source("\n".join(lines), self.source))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..document import Printed
 from ..errors import UsageError
 from ..plain import record
 from .holdings import Cells, Holdings, holdings
@@ -24,7 +25,7 @@ MANY = 16  # problems reported; a wrong index makes thousands of the same kind
 
 
 @record
-class Problem:
+class Problem(Printed):
     """Something wrong with a schedule.
 
     `check`: "absent" (sends, or adds onto, what is not there), "double" (counts something twice), "clash" (two

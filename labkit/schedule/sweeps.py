@@ -7,6 +7,7 @@ import io
 import statistics
 from collections.abc import Sequence
 
+from ..document import wrap
 from ..errors import UsageError, count
 from ..plain import record
 from ..units import algbw_gb_per_s, format_bytes, format_seconds
@@ -103,6 +104,9 @@ class Sweep:
         held = list(hold) or [sizes[len(sizes) // 2]]
         return hold_out([point.sample() for point in points], held)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return with_source(table(self), self.source)
 
@@ -120,13 +124,16 @@ class Crossing:
     comparisons: tuple[Comparison, ...]
     source: Source | None = None
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         said = format_bytes(self.predicted_bytes) if self.predicted_bytes is not None else "at no size"
         seen = format_bytes(self.measured_bytes) if self.measured_bytes is not None else "at none of the sizes"
         fitted = f"{format_seconds(self.link.alpha_s)} a message, {1e-9 / max(self.link.beta_s_per_byte, 1e-18):.2f} GB/s"
         both = f"{self.one} and {self.other} on {count(self.world_size, 'rank')}"
         text = f"{both} cross: predicted {said} (from {fitted}), measured {seen}"
-        return with_source(text, self.source)
+        return wrap(with_source(text, self.source))
 
 
 def collective_of(name: str) -> str:

@@ -68,6 +68,9 @@ class Trace:
             found.update({(each.rank, each.chunk): each.ranks for each in frame.changes})
         return found
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         return as_text(self)
 

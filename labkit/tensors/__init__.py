@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..document import Printed
 from ..plain import record
 
 
@@ -41,7 +42,7 @@ class TensorSample:
 
 
 @record
-class TensorTable:
+class TensorTable(Printed):
     """One variable on every rank: rank x element, before and after the last collective."""
 
     name: str
@@ -52,8 +53,3 @@ class TensorTable:
     def identical(self) -> bool:
         """Bitwise the same on every rank that has it (identical is not yet correct)."""
         return len({(s.digest, s.shape, s.dtype) for s in self.samples}) <= 1
-
-    def __str__(self) -> str:
-        from .text import text
-
-        return text(self)

@@ -76,8 +76,14 @@ def stages(table: TensorTable, samples: Sequence[TensorSample]) -> list[tuple[st
     return [("", False)]
 
 
-def text(table: TensorTable) -> str:
-    samples, found, line, positions, names = layout(table, _ELEMENTS)
+def starred(found: Differences) -> str:
+    """How the grids in text mark an element that differs."""
+    return " (marked *)" if found.positions else ""
+
+
+def grids_text(table: TensorTable) -> str:
+    """The headline and the grids in characters."""
+    samples, found, _, positions, names = layout(table, _ELEMENTS)
     part = shown_of(table, len(positions))
     lines = [headline(table) + (f", {part}" if part else "")]
     for title, before in stages(table, samples) if samples and positions else []:
@@ -91,4 +97,4 @@ def text(table: TensorTable) -> str:
             )
         lines += [title] if title else []
         lines.append(bands(grid, right=range(1, len(names) + 1)))
-    return "\n".join([*lines, line + (" (marked *)" if found.positions else ""), *remarks(table)])
+    return "\n".join(lines)

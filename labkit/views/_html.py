@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import resources
 
-ACCENTS = ("good", "bad", "wait", "info")
+from ..document import Block, Cell, Code, Details, Group, Heading, Items, Node, Pairs, Paragraph, Picture, Table
 
 
 def esc(value: object) -> str:
@@ -50,40 +50,69 @@ def frame(body: str) -> str:
     return f'<style>{styles_for(body)}</style><div class="labkit">{body}</div>'
 
 
-def block(body: str, accent: str = "", head: str = "") -> str:
-    """A section with a bar at its left; `head` is escaped, `body` is HTML."""
-    name = f"lk-block lk-{accent}" if accent else "lk-block"
-    top = f'<div class="lk-head">{esc(head)}</div>' if head else ""
-    return f'<section class="{name}">{top}{body}</section>'
+def as_html(tree: Iterable[Node]) -> str:
+    """A tree as HTML; whatever is no picture is escaped."""
+    return "".join(map(_node, tree))
 
 
-def para(text: str, name: str = "") -> str:
-    return f'<p class="{name}">{esc(text)}</p>' if name else f"<p>{esc(text)}</p>"
+def _node(node: Node) -> str:  # noqa: PLR0911
+    match node:
+        case Heading():
+            note = f' <span class="lk-tag">{esc(node.note)}</span>' if node.note else ""
+            return f'<div class="lk-head">{words(node.text)}{note}</div>'
+        case Paragraph():
+            return _paragraph(node)
+        case Code():
+            tag = '<div class="lk-tag">stderr</div>' if node.role == "stderr" else ""
+            return tag + _element("pre", f"lk-{node.role}" if node.role else "", esc(node.text))
+        case Table():
+            return _table(node)
+        case Items():
+            return "<ul>" + "".join(f"<li>{words(item)}</li>" for item in node.items) + "</ul>" if node.items else ""
+        case Pairs():
+            rows = "".join(f"<dt>{esc(name)}</dt><dd>{words(value)}</dd>" for name, value in node.rows)
+            return f"<dl>{rows}</dl>" if rows else ""
+        case Picture():
+            return node.html
+        case Details():
+            return f"<details><summary>{esc(node.summary)}</summary>{as_html(node.parts)}</details>"
+        case Block():
+            top = f'<div class="lk-head">{words(node.head)}</div>' if node.head else ""
+            name = f"lk-block lk-{node.accent}" if node.accent else "lk-block"
+            return f'<section class="{name}">{top}{as_html(node.parts)}</section>'
+        case Group():
+            return _element("div", node.name, as_html(node.parts))
 
 
-def pre(text: str, name: str = "") -> str:
-    return f'<pre class="{name}">{esc(text)}</pre>' if name else f"<pre>{esc(text)}</pre>"
+def _paragraph(node: Paragraph) -> str:
+    tag = f'<div class="lk-tag">{esc(node.tag)}</div>' if node.tag else ""
+    before = "<b>Next:</b> " if node.role == "next" else (f"{node.mark} " if node.mark else "")
+    return tag + _element("p", f"lk-{node.role}" if node.role else "", before + words(node.text))
 
 
-def details(summary: str, body: str) -> str:
-    """A collapsed part; `summary` is escaped, `body` is HTML."""
-    return f"<details><summary>{esc(summary)}</summary>{body}</details>"
+def _element(name: str, style: str, body: str) -> str:
+    return f'<{name} class="{style}">{body}</{name}>' if style else f"<{name}>{body}</{name}>"
 
 
-def bullets(items: Iterable[str]) -> str:
-    return "<ul>" + "".join(f"<li>{esc(item)}</li>" for item in items) + "</ul>"
+def words(text: str) -> str:
+    """Escaped text in which what stands between backticks is code.
+
+    >>> words("call `f(<x>)`")
+    'call <code>f(&lt;x&gt;)</code>'
+    """
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", esc(text))
 
 
-def pairs(rows: Iterable[tuple[str, str]]) -> str:
-    """A list of names and what belongs to them."""
-    return "<dl>" + "".join(f"<dt>{esc(name)}</dt><dd>{esc(value)}</dd>" for name, value in rows) + "</dl>"
+def _table(node: Table) -> str:
+    caption = f"<caption>{esc(node.caption)}</caption>" if node.caption else ""
+    head = "".join(f'<th scope="col">{esc(name)}</th>' for name in node.head)
+    rows = "".join(f"<tr>{''.join(_cell(cell, i == node.row_head) for i, cell in enumerate(row))}</tr>" for row in node.rows)
+    style = ' class="lk-words"' if node.words else ""
+    return f'<div class="lk-scroll"><table{style}>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """A plain table; the first cell of a row is its heading."""
-    top = f"<caption>{esc(caption)}</caption>" if caption else ""
-    columns = "".join(f'<th scope="col">{esc(name)}</th>' for name in head)
-    lines = "".join(
-        f'<tr><th scope="row">{esc(row[0])}</th>' + "".join(f"<td>{esc(cell)}</td>" for cell in row[1:]) + "</tr>" for row in rows
-    )
-    return f'<div class="lk-scroll"><table>{top}<thead><tr>{columns}</tr></thead><tbody>{lines}</tbody></table></div>'
+def _cell(cell: str | Cell, names_row: bool) -> str:
+    body = words(cell) if isinstance(cell, str) else cell.html or words(cell.text)
+    if names_row:
+        return f'<th scope="row">{body}</th>'
+    return _element("td", cell.name if isinstance(cell, Cell) else "", body)

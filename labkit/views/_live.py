@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from ..document import Block, Code
 from ..wire import Diagnosis
 from . import _html as h
 from ._text import INDENT, clean, indent
@@ -47,10 +48,10 @@ class LiveOutput:
         return "\n".join([*blocks, self._notice] if self._notice else blocks) or "running …"
 
     def html(self, after_s: float = 0.0) -> str:
-        blocks = "".join(h.block(h.pre(tail), head=f"rank {rank}") for rank, tail in self._tails())
-        notice = h.block(h.pre(self._notice), head="waiting") if self._notice else ""
+        blocks = [Block([Code(tail)], head=f"rank {rank}") for rank, tail in self._tails()]
+        blocks += [Block([Code(self._notice)], head="waiting")] if self._notice else []
         since = f"for {after_s:.0f} s " if after_s >= QUIET_S else ""
-        return h.frame(f'<div class="lk-tag">running {since}…</div>' + blocks + notice)
+        return h.frame(f'<div class="lk-tag">running {since}…</div>' + h.as_html(blocks))
 
 
 class Screen:

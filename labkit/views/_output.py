@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from ..document import Block, Code, Details, Node, Paragraph
 from ..wire import CodeError, Outcome
-from . import _html as h
-from ._text import INDENT, LIMIT, cap, clean, count, fold, indent, label, one_line
+from ._text import LIMIT, cap, clean, count, fold, label, one_line
 
 _ENDINGS = {
     "late": "no answer by the deadline",
@@ -93,40 +93,21 @@ def source_of(error: CodeError) -> str:
     return ""
 
 
-def outcomes_text(outcomes: Sequence[Outcome], everyone: Collection[int], sources: dict[str, str] | None = None) -> str:
-    """Output first, then what was raised, then who did not answer; in rank order."""
-    lines: list[str] = []
+def outcome_parts(outcomes: Sequence[Outcome], everyone: Collection[int], sources: dict[str, str] | None = None) -> list[Node]:
+    """Output first, then what was raised, then who did not answer; in rank order. A whole traceback is there, closed."""
+    found: list[Node] = []
     for ranks, parts in output_groups(outcomes):
-        lines.append(label(ranks, everyone))
-        for part in _shortened(parts):
-            lines.append(indent(part.text, INDENT + "stderr | " if part.kind == "stderr" else INDENT))
-    for ranks, error in error_groups(outcomes):
-        lines.append(error_line(ranks, error, everyone))
-        source = (sources or {}).get(str(error.site)) or source_of(error)
-        if source:
-            lines.append(indent(source, INDENT * 2))
-    lines += [f"{label(ranks, everyone)}: {how}" for ranks, how in ending_groups(outcomes)]
-    return "\n".join(lines)
-
-
-def outcomes_html(outcomes: Sequence[Outcome], everyone: Collection[int], sources: dict[str, str] | None = None) -> str:
-    """The same in blocks; a full traceback is there, collapsed."""
-    blocks: list[str] = []
-    for ranks, parts in output_groups(outcomes):
-        body = "".join(_part_html(part) for part in _shortened(parts))
-        blocks.append(h.block(body, head=label(ranks, everyone)))
+        found.append(Block([_code(part) for part in _shortened(parts)], head=label(ranks, everyone)))
     for ranks, error in error_groups(outcomes):
         source = (sources or {}).get(str(error.site)) or source_of(error)
-        body = h.para("✗ " + error_line(ranks, error, everyone), "lk-lead") + (h.pre(source, "lk-source") if source else "")
-        if error.traceback:
-            body += h.details("the whole traceback", h.pre(cap(clean(error.traceback))))
-        blocks.append(h.block(body, "bad"))
+        said: list[Node] = [Paragraph(error_line(ranks, error, everyone), "lead", mark="✗")]
+        said += [Code(source, "source", indent=4)] if source else []
+        said += [Details("the whole traceback", [Code(cap(clean(error.traceback)))])] if error.traceback else []
+        found.append(Block(said, "bad"))
     for ranks, how in ending_groups(outcomes):
-        blocks.append(h.block(h.para(f"… {label(ranks, everyone)}: {how}", "lk-lead"), "wait"))
-    return "".join(blocks)
+        found.append(Block([Paragraph(f"{label(ranks, everyone)}: {how}", "lead", mark="…")], "wait"))
+    return found
 
 
-def _part_html(part: Part) -> str:
-    if part.kind == "stderr":
-        return '<div class="lk-tag">stderr</div>' + h.pre(part.text, "lk-stderr")
-    return h.pre(part.text, "" if part.kind == "stdout" else f"lk-{part.kind}")
+def _code(part: Part) -> Code:
+    return Code(part.text, "" if part.kind == "stdout" else part.kind, indent=2)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..recovered import in_a_sentence
+from ..document import Block, Paragraph, Tree
 from ..wire import CellResult
-from . import _html as h
 from ._base import add
-from ._output import outcomes_html, outcomes_text
-from ._text import sentence
+from ._output import outcome_parts
 from .recovery_report import recovery_block
 from .verdict import verdict_block
 
@@ -38,27 +36,16 @@ def late(result: CellResult) -> str:
     return f"At the deadline {result.standing}. Nothing is wrong with that: it takes longer than it may."
 
 
-def text(result: CellResult) -> str:
-    lines = [outcomes_text(result.outcomes, everyone(result), sources(result))]
-    verdict = result.diagnosis.verdict if result.diagnosis is not None else None
-    if verdict is not None:
-        lines.append(f"{verdict.code}: {sentence(verdict.sentence)}")
-        lines.append(f"Next: {sentence(verdict.next_step)}" if verdict.next_step else "")
-    lines += [late(result), f"Next: {MORE_TIME}."] if result.standing else []
-    if result.recovery is not None:
-        lines.append(in_a_sentence(result.recovery))
-    return "\n".join(line for line in lines if line)
-
-
-def html(result: CellResult) -> str:
-    body = outcomes_html(result.outcomes, everyone(result), sources(result))
+def tree(result: CellResult) -> Tree:
+    """Output, errors, and what a judge says of a cell that did not end; a recovery last."""
+    parts = outcome_parts(result.outcomes, everyone(result), sources(result))
     verdicts = result.diagnosis.verdicts if result.diagnosis is not None else ()
-    body += "".join(verdict_block(verdict) for verdict in verdicts)
+    parts += [verdict_block(verdict) for verdict in verdicts]
     if result.standing:
-        body += h.block(h.para(late(result)) + h.para(f"Next: {MORE_TIME}."), "wait")
+        parts.append(Block([Paragraph(late(result)), Paragraph(MORE_TIME + ".", "next")], "wait"))
     if result.recovery is not None:
-        body += recovery_block(result.recovery, short=True)
-    return body
+        parts.append(recovery_block(result.recovery, short=True))
+    return parts
 
 
-add(CellResult, text, html)
+add(CellResult, tree)

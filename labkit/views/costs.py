@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..document import Heading, Items, Node, Paragraph, Picture, Printed, Table, Tree
 from ..errors import UsageError
 from ..plain import record
 from ..schedule import ALGORITHMS, Link, crossover, predict
@@ -64,7 +65,7 @@ class CostCrossing:
 
 
 @record
-class CostCurves:
+class CostCurves(Printed):
     """Points, lines and crossings of one picture; `note` is said below the title."""
 
     title: str
@@ -90,9 +91,6 @@ class CostCurves:
 
     def measured(self, name: str, num_bytes: float) -> CostPoint | None:
         return next((each for each in self.points if (each.name, each.num_bytes) == (name, num_bytes)), None)
-
-    def __str__(self) -> str:
-        return text(self)
 
 
 def cost_curves(
@@ -250,22 +248,21 @@ def _left(curves: CostCurves) -> str:
     return f"({count(more, 'more size')})" if more > 0 else ""
 
 
-def text(curves: CostCurves) -> str:
-    head, rows = _cells(curves, narrow=len(curves.names) > 2)
-    models = [i for i, name in enumerate(head) if i > 1 and name == f"{head[i - 1]}, model"]
-    table = bands([head, *rows], right=range(1, len(head)), joined=models)
-    said = [each.sentence for each in curves.crossings] or ["no algorithm overtakes another"] * (len(curves.names) > 1)
-    head_lines = [wrapped(curves.title), *filter(None, [wrapped(curves.note)])]
-    return "\n".join([*head_lines, table, *filter(None, [_left(curves)]), *map(wrapped, said)])
-
-
-def html(curves: CostCurves) -> str:
+def tree(curves: CostCurves) -> Tree:
+    """A row for each size; a page has the spread of each median, a terminal has room for it with two algorithms."""
     head, rows = _cells(curves)
     said = [each.sentence for each in curves.crossings]
-    crossed = h.bullets(said) if said else ""
-    more = h.para(_left(curves)) if _left(curves) else ""
-    note = h.para(curves.note) if curves.note else ""
-    return f'<div class="lk-head">{h.esc(curves.title)}</div>{note}{h.table(head, rows)}{more}{crossed}'
+    parts: list[Node] = [Heading(curves.title), *([Paragraph(curves.note)] if curves.note else [])]
+    parts.append(Picture(h.as_html([Table(head, rows)]), _table_text(curves)))
+    parts += [Paragraph(_left(curves))] if _left(curves) else []
+    none = "\n".join(["no algorithm overtakes another"] * (len(curves.names) > 1))
+    return [*parts, Picture(h.as_html([Items(said)]), "\n".join(map(wrapped, said)) or none)]
+
+
+def _table_text(curves: CostCurves) -> str:
+    head, rows = _cells(curves, narrow=len(curves.names) > 2)
+    models = [i for i, name in enumerate(head) if i > 1 and name == f"{head[i - 1]}, model"]
+    return bands([head, *rows], right=range(1, len(head)), joined=models)
 
 
 def rich(curves: CostCurves) -> dict[str, Any]:
@@ -281,4 +278,4 @@ def figure(curves: CostCurves) -> Any:
     return Figure(data=made["data"], layout=made["layout"])
 
 
-add(CostCurves, text, html, rich)
+add(CostCurves, tree, rich)

@@ -6,17 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from ..document import Paragraph, Picture, Tree, tree_of
 from ..schedule import predict
 from ..schedule.sweeps import Crossing
-from . import _html as h
 from . import costs
 from ._base import add
-from ._recorded import block
-
-
-def text(crossing: Crossing) -> str:
-    """The record's own text."""
-    return str(crossing)
+from ._html import as_html
+from .measured import recorded
 
 
 def curves(crossing: Crossing) -> costs.CostCurves | None:
@@ -54,11 +50,12 @@ def _crossings(crossing: Crossing, runs: costs.Runs) -> list[costs.CostCrossing]
     return found
 
 
-def html(crossing: Crossing) -> str:
+def tree(crossing: Crossing) -> Tree:
+    """The sentence, and both curves; a terminal has the sentence alone."""
     head, _, rest = str(dataclasses.replace(crossing, source=None)).partition(": ")
     drawn = curves(crossing)
-    body = h.para(f"{rest}.") + (costs.html(drawn) if drawn is not None else "")
-    return block(body, crossing.source, head=head)
+    table = as_html(tree_of(drawn)) if drawn is not None else ""
+    return [Picture(as_html([recorded([Paragraph(f"{rest}."), Picture(table)], crossing.source, head=head)]), str(crossing))]
 
 
 def rich(crossing: Crossing) -> dict[str, Any]:
@@ -70,4 +67,4 @@ def rich(crossing: Crossing) -> dict[str, Any]:
     return costs.rich(dataclasses.replace(drawn, note="; ".join(filter(None, said))))
 
 
-add(Crossing, text, html, rich)
+add(Crossing, tree, rich)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..document import Block, Cell, Paragraph, Picture, Table, Tree, as_text
 from ..units import format_seconds
 from . import _html as h
 from ._base import add
-from ._text import columns, count
+from ._text import count
 
 _MARKS = {"ok": ("✓", "ok", "good"), "note": ("i", "note", "info"), "warn": ("!", "WARN", "wait"), "fail": ("✗", "FAIL", "bad")}
 
@@ -22,45 +23,27 @@ def summary(report: Any) -> str:
     return f"Ready for {ranks}" + (f", with {besides}" if besides else "")
 
 
-def text(report: Any) -> str:
-    lines = [line for result in report.results for line in _lines(result)]
-    table = columns(lines) if lines else "nothing was checked"
-    return f"{table}\n{summary(report)}. ({format_seconds(report.elapsed_s)})"
-
-
-def _lines(result: Any) -> list[list[str]]:
-    lines = [[_MARKS[result.status][1], result.title, result.detail]]
-    return lines + ([["", "", f"-> {result.next_step}"]] if result.next_step else [])
-
-
-def html(report: Any) -> str:
+def tree(report: Any) -> Tree:
+    """The summary stands last in a terminal, where the eye is then, and first on a page."""
     accent = "bad" if not report.ok else ("wait" if report.count("warn") else "good")
-    lead = h.para(f"{_MARKS['ok' if report.ok else 'fail'][0]} {summary(report)}", "lk-lead")
-    return h.block(lead + f'<div class="lk-scroll">{_table(report.results)}</div>', accent)
-
-
-def _table(results: Any) -> str:
-    rows = "".join(_row(result) for result in results)
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("status", "check", "finding"))
-    return f'<table class="lk-words"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-
-
-def _row(result: Any) -> str:
-    symbol, word, accent = _MARKS[result.status]
-    step = f'<div class="lk-next">→ {h.esc(result.next_step)}</div>' if result.next_step else ""
-    return (
-        f'<tr data-status="{h.esc(result.status)}"><td class="lk-status lk-{accent}">{symbol} {word}</td>'
-        f'<th scope="row">{h.esc(result.title)}</th><td>{h.esc(result.detail)}{step}</td></tr>'
+    lead = Paragraph(
+        f"{summary(report)}. ({format_seconds(report.elapsed_s)})", "lead", mark=_MARKS["ok" if report.ok else "fail"][0]
     )
+    table = _table(report.results) if report.results else Paragraph("nothing was checked")
+    return [Block([Picture(html=h.as_html([lead])), table, Picture(text=as_text([lead]))], accent)]
 
 
-def check_text(result: Any) -> str:
-    return columns(_lines(result))
+def _table(results: Any) -> Table:
+    return Table(("status", "check", "finding"), [_row(each) for each in results], words=True, row_head=1, head_in_text=False)
 
 
-def check_html(result: Any) -> str:
-    return _table([result])
+def _row(result: Any) -> list[str | Cell]:
+    symbol, word, accent = _MARKS[result.status]
+    step = f'<div class="lk-next">→ {h.words(result.next_step)}</div>' if result.next_step else ""
+    finding = f"{result.detail}\n-> {result.next_step}" if result.next_step else result.detail
+    status = Cell(word, f"{symbol} {word}", f"lk-status lk-{accent}")
+    return [status, result.title, Cell(finding, h.words(result.detail) + step)]
 
 
-add(("labkit.doctor.records", "DoctorReport"), text, html)
-add(("labkit.doctor.records", "CheckResult"), check_text, check_html)
+add(("labkit.doctor.records", "DoctorReport"), tree)
+add(("labkit.doctor.records", "CheckResult"), lambda result: [_table([result])])

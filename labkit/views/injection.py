@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..document import Block, Node, Pairs, Paragraph, Tree
 from ..wire import Injection
-from . import _html as h
 from ._base import add
 
 _ENDINGS = {
@@ -37,16 +37,11 @@ def rows(injection: Injection) -> list[tuple[str, str]]:
     return found
 
 
-def text(injection: Injection) -> str:
-    lines = [f"{injection.fault} on rank {injection.rank}: {state(injection)}"]
-    lines += [f"  {injection.title}"] if injection.title else []
-    return "\n".join([*lines, *(f"  {name}: {value}" for name, value in rows(injection))])
+def tree(injection: Injection) -> Tree:
+    """Fault, rank and state first; then what it does, with what, and what is expected of it."""
+    parts: list[Node] = [Paragraph(f"{injection.fault} on rank {injection.rank}: {state(injection)}", "lead", mark="⚠")]
+    parts += [Paragraph(injection.title, indent=2)] if injection.title else []
+    return [Block([*parts, Pairs(rows(injection))], "wait")]
 
 
-def html(injection: Injection) -> str:
-    lead = f"⚠ {injection.fault} on rank {injection.rank}: {state(injection)}"
-    body = h.para(lead, "lk-lead") + (h.para(injection.title) if injection.title else "")
-    return h.block(body + (h.pairs(rows(injection)) if rows(injection) else ""), "wait")
-
-
-add(Injection, text, html)
+add(Injection, tree)

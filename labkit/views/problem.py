@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..document import Block, Details, Items, Node, Paragraph
 from ..schedule import Problem
-from . import _html as h
 from ._base import add
 
 _SHOWN = 4  # sentences that stand open; the rest can be opened
 
 
-def text(problem: Problem) -> str:
-    return problem.sentence
-
-
-def html(problem: Problem) -> str:
-    return h.block(h.para(f"✗ {problem.sentence}", "lk-lead"), "bad")
-
-
-def several(problems: Sequence[Problem]) -> str:
-    """One block for all of them."""
+def several(problems: Sequence[Problem]) -> list[Node]:
+    """One block for all of them; none for no problem."""
     if not problems:
-        return ""
-    body = "".join(h.para(f"✗ {each.sentence}", "lk-lead") for each in problems[:_SHOWN])
+        return []
+    shown: list[Node] = [Paragraph(each.sentence, "lead", mark="✗") for each in problems[:_SHOWN]]
     left = problems[_SHOWN:]
     if left:
-        body += h.details(f"and {len(left)} more", h.bullets(each.sentence for each in left))
-    return h.block(body, "bad")
+        shown.append(Details(f"and {len(left)} more", [Items([each.sentence for each in left])]))
+    return [Block(shown, "bad")]
 
 
-add(Problem, text, html)
+add(Problem, lambda problem: several([problem]))

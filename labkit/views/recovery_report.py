@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from ..recovered import RecoveryReport, done, in_a_sentence, rows, text
+from ..document import Block, Details, Items, Node, Pairs, Paragraph, Tree
+from ..recovered import RecoveryReport, about, done, in_a_sentence, rows
 from ..units import format_seconds
-from . import _html as h
 from ._base import add
 
 
-def recovery_block(report: RecoveryReport, short: bool = False) -> str:
-    """The block; `short` is the one below a cell's result, the same in every run."""
+def recovery_block(report: RecoveryReport, short: bool = False) -> Block:
+    """The block; `short` is the one below a cell's result."""
+    found: list[Node] = [Pairs(rows(report))] if rows(report) else []
     if short:
-        extra = h.details("kept and lost", h.pairs(rows(report))) if rows(report) else ""
-        return h.block(h.para("✓ " + in_a_sentence(report), "lk-lead") + extra, "good")
-    head = done(report) if report.rung == "none" else f"recovered in {format_seconds(report.elapsed_s)}: {done(report)}"
-    steps = h.details(f"what was done, step by step ({len(report.steps)})", h.bullets(report.steps)) if report.steps else ""
-    return h.block(h.para("✓ " + head, "lk-lead") + (h.pairs(rows(report)) if rows(report) else "") + steps, "good")
+        kept: list[Node] = [Details("kept and lost", found)] if found else []
+        return Block([Paragraph(in_a_sentence(report), "lead", mark="✓"), *kept], "good")
+    head = done(report) if report.rung == "none" else f"recovered {about(report.elapsed_s)}: {done(report)}"
+    took = f"what was done, step by step ({len(report.steps)}), in {format_seconds(report.elapsed_s)}"
+    steps: list[Node] = [Details(took, [Items(report.steps)])] if report.steps else []
+    return Block([Paragraph(head, "lead", mark="✓"), *found, *steps], "good")
 
 
-def html(report: RecoveryReport) -> str:
-    return recovery_block(report)
+def tree(report: RecoveryReport) -> Tree:
+    """One block."""
+    return [recovery_block(report)]
 
 
-add(RecoveryReport, text, html)
+add(RecoveryReport, tree)

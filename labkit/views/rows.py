@@ -5,28 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._base import VIEWS, add
+from ..document import Group, Printed, Tree, to_text, tree_of
+from ._base import add
 
 
 @dataclass(frozen=True, repr=False)
-class Row:
+class Row(Printed):
     """Records that are looked at together."""
 
     records: tuple[Any, ...]
 
-    def __repr__(self) -> str:
-        return text(self)
+
+def tree(row: Row) -> Tree:
+    """In text one below the other."""
+    lines = all("\n" not in to_text(each) for each in row.records)
+    return [Group([Group(tree_of(each)) for each in row.records], "lk-row", gap=not lines)] if row.records else []
 
 
-def text(row: Row) -> str:
-    """One below the other."""
-    texts = [VIEWS[type(each).__name__].text(each) for each in row.records]
-    return ("\n" if all("\n" not in each for each in texts) else "\n\n").join(texts)
-
-
-def html(row: Row) -> str:
-    cells = "".join(f"<div>{VIEWS[type(each).__name__].html(each)}</div>" for each in row.records)
-    return f'<div class="lk-row">{cells}</div>' if cells else ""
-
-
-add(Row, text, html)
+add(Row, tree)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from ..document import Block, Node, Paragraph, Picture, Table, Tree
 from ..errors import join_ranks
 from ..schedule.records import NOTEWORTHY, ScheduleRun, far_off
 from ..units import format_bytes, format_seconds
 from . import _html as h
-from . import diagnosis
 from ._base import add
-from ._recorded import block
 from ._text import count
+from .measured import recorded
+from .verdict import diagnosis_parts
 
 _STEPS = 12  # columns of the table
 _RANKS = 32  # rows of it
-
-
-def text(run: ScheduleRun) -> str:
-    """The record's own text."""
-    return str(run)
 
 
 def head(run: ScheduleRun) -> str:
@@ -38,7 +34,7 @@ def findings(run: ScheduleRun) -> list[tuple[bool, str]]:
     return [same, (run.counted, f"messages and bytes {'' if run.counted else 'not '}as declared")]
 
 
-def _table(run: ScheduleRun) -> str:
+def _table(run: ScheduleRun) -> list[Node]:
     steps = min(run.num_steps, _STEPS) if run.traced else 0
     early = run.traced and any(each.early_s > NOTEWORTHY * each.seconds for each in run.ranks)
     names = [*(["early"] if early else []), *(f"step {step}" for step in range(steps))] if run.traced else ["time"]
@@ -48,7 +44,7 @@ def _table(run: ScheduleRun) -> str:
         sent = f"{count(each.sent_messages, 'message')}, {format_bytes(each.sent_bytes)}"
         rows.append([f"rank {each.rank}", sent, *([_seconds(each.early_s)] if early else []), *times])
     note = "Early: how long before the last rank this one began. That wait is in its steps, not in the run's time."
-    return h.table(["", "sent", *names], rows) + (h.para(note) if early else "")
+    return [Table(["", "sent", *names], rows), *([Paragraph(note)] if early else [])]
 
 
 def _seconds(seconds: float) -> str:
@@ -56,22 +52,26 @@ def _seconds(seconds: float) -> str:
     return format_seconds(seconds) if seconds else "·"
 
 
-def _left(run: ScheduleRun) -> str:
+def _left(run: ScheduleRun) -> list[Node]:
     more = [(run.num_steps - _STEPS if run.traced else 0, "step"), (len(run.ranks) - _RANKS, "rank")]
     left = " and ".join(count(number, f"more {noun}") for number, noun in more if number > 0)
-    return h.para(f"(and {left})") if left else ""
+    return [Paragraph(f"(and {left})")] if left else []
 
 
-def html(run: ScheduleRun) -> str:
-    notes = "".join(h.para(note) for note in run.notes)
+def _drawn(run: ScheduleRun) -> Block:
+    notes = [Paragraph(note) for note in run.notes]
+    found = diagnosis_parts(run.diagnosis) if run.diagnosis is not None else []
     if not run.ended:
-        found = run.diagnosis
-        why = diagnosis.html(found) if found is not None and found.verdict is not None else h.para(run.error)
-        return block(why + notes, run.source, "bad", f"✗ {head(run)}")
+        why = found if run.diagnosis is not None and run.diagnosis.verdict is not None else [Paragraph(run.error)]
+        return recorded([*why, *notes], run.source, "bad", f"✗ {head(run)}")
     marked = ((f"{'✓' if held else '✗'} {words}", held) for held, words in findings(run))
-    wrong = diagnosis.html(run.diagnosis) if run.diagnosis is not None else ""
-    said = "; ".join(h.esc(words) if held else f"<b>{h.esc(words)}</b>" for words, held in marked)
-    return block(f"<p>{said}</p>{_table(run)}" + _left(run) + wrong + notes, run.source, "good" if run.ok else "bad", head(run))
+    said = Picture(f"<p>{'; '.join(h.esc(words) if held else f'<b>{h.esc(words)}</b>' for words, held in marked)}</p>")
+    return recorded([said, *_table(run), *_left(run), *found, *notes], run.source, "good" if run.ok else "bad", head(run))
 
 
-add(ScheduleRun, text, html)
+def tree(run: ScheduleRun) -> Tree:
+    """A page has a table of the steps, a terminal a line for each rank."""
+    return [Picture(h.as_html([_drawn(run)]), str(run))]
+
+
+add(ScheduleRun, tree)

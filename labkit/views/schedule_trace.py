@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..document import Code, Details, Heading, Node, Paragraph, Picture, Tree
 from ..schedule.trace import Trace, as_text
 from . import _html as h
 from . import schedule_plain as plain
@@ -13,25 +14,23 @@ from .schedule_svg import WIDTH, svg
 _WIDE = 200  # characters of a line where one can scroll
 
 
-def text(trace: Trace) -> str:
-    """The record's own text."""
-    return str(trace)
-
-
-def html(trace: Trace) -> str:
+def tree(trace: Trace) -> Tree:
+    """Two pictures, what it comes to, and what is wrong; every step as text can be opened."""
     scene, last = place(trace), len(trace.frames)
     width = max(scene.width, WIDTH)
     pictures = ""
     for position in dict.fromkeys((min(1, last), last)):
-        words = h.para(plain.said(trace, position))
+        words = h.as_html([Paragraph(plain.said(trace, position))])
         style = f"flex:1 1 {min(width, 600):.0f}px;min-width:0;max-width:{width:.0f}px"
         pictures += f'<div class="lk-scroll" style="{style}">{svg(trace, position, scene)}{words}</div>'
-    wrong = several(trace.problems)
-    end = h.para(f"At the end {plain.summary(trace, last)}.")
-    return (
-        f'<div class="lk-head">{h.esc(plain.title(trace))}</div><div class="lk-grids">{pictures}</div>{end}{wrong}'
-        + h.details("every step as text", h.pre(as_text(trace, _WIDE, lines=1)))
-    )
+    drawn: list[Node] = [
+        Heading(plain.title(trace)),
+        Picture(f'<div class="lk-grids">{pictures}</div>'),
+        Paragraph(f"At the end {plain.summary(trace, last)}."),
+        *several(trace.problems),
+        Details("every step as text", [Code(as_text(trace, _WIDE, lines=1))]),
+    ]
+    return [Picture(h.as_html(drawn), str(trace))]
 
 
-add(Trace, text, html)
+add(Trace, tree)

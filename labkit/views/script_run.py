@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..document import Block, Code, Details, Node, Paragraph, Table, Tree
 from ..tensors.differences import number
 from ..units import format_seconds
-from . import _html as h
 from ._base import add
-from ._text import cap, clean, columns
+from ._text import cap, clean
 
 _ELEMENTS = 8
 
@@ -32,20 +32,15 @@ def _rows(run: Any) -> list[list[str]]:
     return [row + [""] * (widest - len(row)) for row in rows]
 
 
-def text(run: Any) -> str:
-    rows = _rows(run)
-    lines = [command(run), ending(run)] + ([f"{run.variable}:", columns(rows)] if rows else [])
-    return "\n".join([*lines, *([] if run.ok else [cap(clean(run.output), limit=4000)])])
-
-
-def html(run: Any) -> str:
-    body = h.pre(command(run), "lk-source") + h.para(f"{'✓' if run.ok else '✗'} {ending(run)}", "lk-lead")
+def tree(run: Any) -> Tree:
+    """The command, how it ended, what each rank has; what was printed only where it failed."""
+    parts: list[Node] = [Code(command(run), "source"), Paragraph(ending(run), "lead", mark="✓" if run.ok else "✗")]
     rows = _rows(run)
     if rows:
-        body += h.table([run.variable, *map(str, range(len(rows[0]) - 1))], rows)
+        parts.append(Table([run.variable, *map(str, range(len(rows[0]) - 1))], rows))
     if run.output and not run.ok:
-        body += h.pre(cap(clean(run.output), limit=4000), "lk-stderr")
-    return h.block(body + h.details("the script", h.pre(run.source)), "good" if run.ok else "bad")
+        parts.append(Code(cap(clean(run.output), limit=4000), "stderr"))
+    return [Block([*parts, Details("the script", [Code(run.source)])], "good" if run.ok else "bad")]
 
 
-add(("labkit.instruments.scripts", "ScriptRun"), text, html)
+add(("labkit.instruments.scripts", "ScriptRun"), tree)

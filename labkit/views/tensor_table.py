@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..document import Details, Node, Paragraph, Picture, Table, Tree, as_text
 from ..tensors import TensorSample, TensorTable
 from ..tensors.differences import number
-from ..tensors.text import cells_of, headline, layout, remarks, rows_of, shown_of, stages, text
+from ..tensors.text import cells_of, grids_text, headline, layout, remarks, rows_of, shown_of, stages, starred
 from ..units import format_bytes
 from . import _html as h
 from ._base import add
@@ -39,7 +40,8 @@ def _cell_html(cell: str, odd: bool) -> str:
     return f'<td class="lk-differs">≠ {h.esc(cell)}</td>' if odd else f"<td>{h.esc(cell)}</td>"
 
 
-def html(table: TensorTable) -> str:
+def tree(table: TensorTable) -> Tree:
+    """The grids, the line that says whether the ranks differ, remarks; a page has the statistics of each rank, closed."""
     samples, found, line, positions, names = layout(table, _HTML_ELEMENTS)
     part = shown_of(table, len(positions))
     grids = ""
@@ -49,20 +51,20 @@ def html(table: TensorTable) -> str:
         sides = {rank: "" if before else found.side(rank) for rank in cells}
         grids += _grid_html(title, cells, names, marks, sides)
     note = f' <span class="lk-tag">{h.esc(part)}</span>' if part else ""
-    body = f'<div class="lk-head">{h.esc(headline(table))}{note}</div><div class="lk-grids">{grids}</div>'
-    symbol = "≠ " if line.startswith("differs") else ("= " if line.startswith("identical") else "")
-    body += h.para(symbol + line, "lk-lead") + "".join(h.para(remark) for remark in remarks(table))
-    return body + _statistics(samples)
+    drawn = f'<div class="lk-head">{h.esc(headline(table))}{note}</div><div class="lk-grids">{grids}</div>'
+    symbol = "≠" if line.startswith("differs") else ("=" if line.startswith("identical") else "")
+    lead = Picture(h.as_html([Paragraph(line, "lead", mark=symbol)]), as_text([Paragraph(line + starred(found))]))
+    return [Picture(drawn, grids_text(table)), lead, *map(Paragraph, remarks(table)), *_statistics(samples)]
 
 
-def _statistics(samples: Sequence[TensorSample]) -> str:
+def _statistics(samples: Sequence[TensorSample]) -> list[Node]:
     rows = []
     for sample in samples:
         known = (sample.minimum, sample.maximum, sample.mean)
         moments = ["-" if value is None else number(value, digits=6) for value in known]
         rows.append([f"rank {sample.rank}", sample.device, format_bytes(sample.num_bytes), *moments, f"{sample.num_nan:,}"])
     head = ["", "device", "size", "min", "max", "mean", "nan"]
-    return h.details("statistics by rank", h.table(head, rows)) if rows else ""
+    return [Details("statistics by rank", [Table(head, rows)])] if rows else []
 
 
-add(TensorTable, text, html)
+add(TensorTable, tree)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from ..document import Block, Heading, Paragraph, Picture, Table, Tree, as_text
 from ..errors import join_ranks
 from ..timeline import Bar, Straggler, Timeline
 from ..units import format_bytes, format_seconds
-from . import _html as h
 from ._base import add
 from ._plotly import MIME, figure
 from ._svg import picture
-from ._text import columns, count
+from ._text import count, wrapped
 
 _WIDTH = 64  # characters of the text form's axis
 _CALLS = 12  # rows of the text form's table
@@ -56,14 +56,13 @@ def letters(line: Timeline) -> dict[str, str]:
     return {op: "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i % 26] for i, op in enumerate(line.ops)}
 
 
-def text(line: Timeline) -> str:
-    if not line.bars:
-        return headline(line)
+def _rows(line: Timeline) -> str:
+    """The picture in characters: a row for each rank, then what the letters mean."""
     names = letters(line)
-    rows = [f"rank {rank}  |{''.join(_axis(line, rank, names))}|" for rank in range(line.world_size)]
+    wide = len(str(line.world_size - 1))
+    rows = [f"rank {rank:<{wide}}  |{''.join(_axis(line, rank, names))}|" for rank in range(line.world_size)]
     legend = ", ".join(f"{letter} {op}" for op, letter in names.items()) + ", ~ waits for the last rank, . no call"
-    said = [last_come(line), *never_met(line)]
-    return "\n".join([headline(line), *rows, legend, *filter(None, said), _table(line)])
+    return "\n".join([*rows, wrapped(legend)])
 
 
 def _axis(line: Timeline, rank: int, names: dict[str, str]) -> list[str]:
@@ -93,14 +92,17 @@ def _table(line: Timeline) -> str:
             [str(first), format_bytes(first.num_bytes), f"rank {first.rank} at {format_seconds(first.issued_s)}", later, end]
         )
     left = len(calls) - _CALLS
-    return columns(rows) + (f"\n({count(left, 'earlier call')} not in this table)" if left > 0 else "")
+    head, *rest = rows
+    table = as_text([Table(head, rest)])
+    return table + (f"\n({count(left, 'earlier call')} not in this table)" if left > 0 else "")
 
 
-def html(line: Timeline) -> str:
-    said = "".join(h.para(words, "lk-lead") for words in [last_come(line), *never_met(line)] if words)
+def tree(line: Timeline) -> Tree:
+    """What it comes to stands below the picture; a terminal has the calls in a table as well."""
     if not line.bars:
-        return h.block(h.para(headline(line)))
-    return f'<div class="lk-head">{h.esc(headline(line))}</div>{picture(line)}{said}'
+        return [Block([Paragraph(headline(line))])]
+    said = [Paragraph(words, "lead") for words in [last_come(line), *never_met(line)] if words]
+    return [Heading(headline(line)), Picture(picture(line), _rows(line)), *said, Picture(text=_table(line))]
 
 
 def rich(line: Timeline) -> dict[str, object]:
@@ -108,4 +110,4 @@ def rich(line: Timeline) -> dict[str, object]:
     return {MIME: figure(line, headline(line), [w for w in [last_come(line), *never_met(line)] if w])} if line.bars else {}
 
 
-add(Timeline, text, html, rich)
+add(Timeline, tree, rich)

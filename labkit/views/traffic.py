@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any
 
+from ..document import Code, Details, Heading, Paragraph, Picture, Printed, Tree
 from ..errors import UsageError, shown
 from ..plain import record
 from ..schedule import Schedule, traffic
@@ -24,7 +25,7 @@ _LEAST_PX = 480  # as wide as squares stay where there is less room
 
 
 @record
-class TrafficMatrix:
+class TrafficMatrix(Printed):
     """Bytes from rank to rank: `num_bytes[src][dst]`. `noun` is what the rows are, ranks or hosts."""
 
     title: str
@@ -122,12 +123,14 @@ def text(matrix: TrafficMatrix) -> str:
     return "\n".join([*lines, *([f"... {count(more, 'more pair')}"] if more > 0 else [])])
 
 
-def html(matrix: TrafficMatrix) -> str:
-    head = f'<div class="lk-head">{h.esc(matrix.title)}</div>'
-    said = h.para(summary(matrix))
+def tree(matrix: TrafficMatrix) -> Tree:
+    """The matrix with its numbers or its colours; a terminal has the busiest pairs."""
     if matrix.size > _LARGEST:
-        return head + said + h.details("the busiest pairs", h.pre(text(matrix)))
-    return head + (_table(matrix) if matrix.size <= _NUMBERS else _specks(matrix)) + said
+        drawn = h.as_html([Paragraph(summary(matrix)), Details("the busiest pairs", [Code(text(matrix))])])
+    else:
+        table = _table(matrix) if matrix.size <= _NUMBERS else _specks(matrix)
+        drawn = table + h.as_html([Paragraph(summary(matrix))])
+    return [Picture(h.as_html([Heading(matrix.title)]) + drawn, text(matrix))]
 
 
 def _share(num: int, most: int) -> float:
@@ -186,4 +189,4 @@ def _specks(matrix: TrafficMatrix) -> str:
     )
 
 
-add(TrafficMatrix, text, html)
+add(TrafficMatrix, tree)

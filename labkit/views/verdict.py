@@ -1,12 +1,12 @@
-"""Who did what, where, and how to mend it: the sentence first, the next step last."""
+"""Who did what, where, and how to mend it: the sentence first, the next step last; and a diagnosis, which is verdicts."""
 
 from __future__ import annotations
 
+from ..document import Block, Code, Details, Group, Items, Node, Paragraph, Tree
 from ..errors import join_ranks
-from ..wire import Side, Verdict
-from . import _html as h
+from ..wire import Diagnosis, Evidence, RankView, Side, Verdict
 from ._base import add
-from ._text import count, indent, one_line, sentence
+from ._text import count, fold, label, one_line, sentence
 
 
 def side_line(side: Side) -> str:
@@ -14,33 +14,55 @@ def side_line(side: Side) -> str:
     return f"{join_ranks(side.ranks)}: {side.did}" + (f" ({side.site})" if side.site is not None else "")
 
 
-def text(verdict: Verdict) -> str:
-    lines = [f"{verdict.code}: {sentence(verdict.sentence)}"]
-    for side in verdict.sides:
-        lines.append(indent(side_line(side)))
-        if side.source:
-            lines.append(indent(one_line(side.source, 120), "      "))
-    if verdict.next_step:
-        lines.append(f"Next: {sentence(verdict.next_step)}")
-    return "\n".join(lines)
+def _side(verdict: Verdict, side: Side) -> Group:
+    source: list[Node] = [Code(one_line(side.source, 120), "source", indent=6)] if side.source else []
+    odd = set(side.ranks) & set(verdict.culprits)
+    return Group([Paragraph(side_line(side), indent=2), *source], "lk-side lk-odd" if odd else "lk-side")
 
 
-def verdict_block(verdict: Verdict) -> str:
+def verdict_block(verdict: Verdict) -> Block:
     """The block that also a cell's result and a diagnosis show."""
-    body = f'<div class="lk-tag">{h.esc(verdict.code)} · {h.esc(verdict.title)}</div>'
-    body += h.para("✗ " + sentence(verdict.sentence), "lk-lead")
-    sides = ""
-    for side in verdict.sides:
-        mark = "lk-side lk-odd" if set(side.ranks) & set(verdict.culprits) else "lk-side"
-        source = h.pre(one_line(side.source, 120), "lk-source") if side.source else ""
-        sides += f'<div class="{mark}">{h.para(side_line(side))}{source}</div>'
-    if sides:
-        body += f'<div class="lk-sides">{sides}</div>'
+    tag = f"{verdict.code} · {verdict.title}"
+    parts: list[Node] = [Paragraph(sentence(verdict.sentence), "lead", mark="✗", label=verdict.code, tag=tag)]
+    parts += [Group([_side(verdict, side) for side in verdict.sides], "lk-sides")] if verdict.sides else []
     if verdict.facts:
-        body += h.details(count(len(verdict.facts), "fact") + " behind this", h.bullets(verdict.facts))
-    if verdict.next_step:
-        body += f'<p class="lk-next"><b>Next:</b> {h.esc(sentence(verdict.next_step))}</p>'
-    return h.block(body, "bad")
+        parts.append(Details(count(len(verdict.facts), "fact") + " behind this", [Items(verdict.facts)]))
+    parts += [Paragraph(sentence(verdict.next_step), "next")] if verdict.next_step else []
+    return Block(parts, "bad")
 
 
-add(Verdict, text, verdict_block)
+def verdict_tree(verdict: Verdict) -> Tree:
+    """One block."""
+    return [verdict_block(verdict)]
+
+
+def _doing(view: RankView) -> str:
+    if view.process in ("dead", "stopped"):
+        return view.process
+    if view.waiting_in is not None and view.activity == "call":
+        return f"in {view.waiting_in}"
+    return f"in cell {view.cell}" if view.activity in ("cell", "call") else "idle"
+
+
+def looked_at(evidence: Evidence) -> str:
+    """For instance "all 4 ranks idle, 12 calls looked at, none open"."""
+    everyone = range(evidence.world_size)
+    states = fold([(view.rank, _doing(view)) for view in evidence.ranks], key=str)
+    calls = [call for view in evidence.ranks for call in view.calls]
+    still_open = sum(call.state == "issued" for call in calls)
+    parts = [f"{label(ranks, everyone)} {state}" for ranks, state in states]
+    parts.append(f"{count(len(calls), 'call')} looked at, {still_open or 'none'} open" if calls else "no call made yet")
+    return ", ".join(parts)
+
+
+def diagnosis_parts(diagnosis: Diagnosis) -> list[Node]:
+    """All verdicts, the most important first; on a healthy world what was looked at."""
+    if diagnosis.healthy:
+        return [Block([Paragraph(f"no fault found: {looked_at(diagnosis.evidence)}", mark="✓")], "good")]
+    first, *others = (verdict_block(verdict) for verdict in diagnosis.verdicts)
+    also: list[Node] = [Paragraph(f"And {count(len(others), 'more finding')}:")] if others else []
+    return [first, *also, *others]
+
+
+add(Verdict, verdict_tree)
+add(Diagnosis, diagnosis_parts)

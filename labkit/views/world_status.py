@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ..document import Heading, Node, Pairs, Paragraph, Picture, Table, Tree, as_text
 from ..units import format_bytes, format_seconds
 from ..wire import RankCard, WorldStatus
 from . import _html as h
 from ._base import add
-from ._text import clean, columns, count, one_line
+from ._text import clean, count, one_line
 
 
 def headline(status: WorldStatus) -> str:
@@ -27,19 +28,18 @@ def look(card: RankCard) -> tuple[str, str]:
     return "▸", "info"
 
 
-def text(status: WorldStatus) -> str:
+def _table(status: WorldStatus) -> Table:
     """An aligned table; host and memory are columns only where they say something."""
     cards = sorted(status.cards, key=lambda card: card.rank)
     hosts = any(card.host not in ("", "localhost") for card in cards)
     memory = any(card.memory_bytes for card in cards)
     head = ["rank", *(["host"] if hosts else []), "device", "backend", "pid", *(["memory"] if memory else []), "state", "detail"]
-    rows = [head]
+    rows = []
     for card in cards:
         row = [str(card.rank), *([card.host] if hosts else []), card.device, card.backend, str(card.pid or "-")]
         row += [format_bytes(card.memory_bytes) if card.memory_bytes else "-"] if memory else []
         rows.append([clean(cell) for cell in [*row, one_line(card.state, 60), one_line(card.detail, 80)]])
-    lines = [headline(status), columns(rows, right=(0,))] if cards else [headline(status)]
-    return "\n".join([*lines, *([status.note] if status.note else [])])
+    return Table(head, rows, right=(0,), words=True)
 
 
 def facts(card: RankCard) -> list[tuple[str, str]]:
@@ -52,21 +52,22 @@ def facts(card: RankCard) -> list[tuple[str, str]]:
     return rows
 
 
-def _card_html(card: RankCard) -> str:
+def _card(card: RankCard) -> str:
     symbol, accent = look(card)
-    detail = h.para(card.detail, "lk-detail") if card.detail else ""
-    rank, state = (
-        f'<span class="lk-rank">rank {h.esc(card.rank)}</span>',
-        f'<span class="lk-state">{symbol} {h.esc(card.state)}</span>',
-    )
-    return f'<article class="lk-card lk-{accent}"><p class="lk-lead">{rank}{state}</p>{detail}{h.pairs(facts(card))}</article>'
+    rank = f'<span class="lk-rank">rank {h.esc(card.rank)}</span>'
+    state = f'<span class="lk-state">{symbol} {h.esc(card.state)}</span>'
+    rest: list[Node] = [Paragraph(card.detail, "detail")] if card.detail else []
+    body = h.as_html([*rest, Pairs(facts(card))])
+    return f'<article class="lk-card lk-{accent}"><p class="lk-lead">{rank}{state}</p>{body}</article>'
 
 
-def html(status: WorldStatus) -> str:
-    cards = "".join(_card_html(card) for card in sorted(status.cards, key=lambda card: card.rank))
-    ready = f", ready in {format_seconds(status.started_in_s)}" if status.started_in_s else ""
-    note = h.para(status.note, "lk-detail") if status.note else ""
-    return f'<div class="lk-head">{h.esc(headline(status) + ready)}</div><div class="lk-cards">{cards}</div>{note}'
+def tree(status: WorldStatus) -> Tree:
+    """A headline, then a card for each rank: in a terminal a row of a table."""
+    ready = f"ready in {format_seconds(status.started_in_s)}" if status.started_in_s else ""
+    cards = "".join(_card(card) for card in sorted(status.cards, key=lambda card: card.rank))
+    drawn = Picture(f'<div class="lk-cards">{cards}</div>', as_text([_table(status)]) if status.cards else "")
+    note: list[Node] = [Paragraph(status.note, "detail")] if status.note else []
+    return [Heading(headline(status), ready), drawn, *note]
 
 
-add(WorldStatus, text, html)
+add(WorldStatus, tree)

@@ -65,8 +65,8 @@ def test_the_overlapped_run_is_broken_too_and_only_once(world_of: WorldMaker) ->
     with world.inject("reduce-op-mismatch", rank=1) as fault:
         run = world.run_schedule("ring", numel=1 << 20, trace=False)
         assert (run.traced, run.ended, run.agrees, run.disagreeing) == (False, True, False, (0, 1, 2))
-        assert "NOT what the library's all-reduce gives, on ranks 0-2" in str(run)
-        assert "rank 1 reduces with max in step 0 of ring" in str(run)
+        assert "NOT what the library's all-reduce gives, on ranks 0-2" in " ".join(str(run).split())
+        assert "rank 1 reduces with max in step 0 of ring" in " ".join(str(run).split())
         assert world.run_schedule("ring", numel=1 << 20, trace=False).ok
     assert fault.record.fired == 1
 
@@ -95,7 +95,7 @@ def test_a_fault_that_can_not_fire_is_told(world_of: WorldMaker) -> None:
             run = world.run_schedule("ring", numel=100)
             assert run.ok
             assert says in " ".join(run.notes)
-            assert says in str(run)
+            assert says in " ".join(str(run).split())
             assert fault.record.fired == 0
             for measure in (lambda: world.compare(["ring"]), lambda: world.sweep([1024])):
                 with pytest.raises(UsageError, match=f"{name} is armed on rank 1"):
@@ -139,6 +139,8 @@ def test_safe_mode_says_the_same(world_of: WorldMaker) -> None:
     world = world_of(3, "safe")
     with world.inject("killed", rank=1, at=3):
         run = world.run_schedule("ring", numel=1000)
-    assert "rank 1 died (killed by SIGKILL) in step 2 of ring; rank 2 waited for its message in step 2" in str(run)
+    assert "rank 1 died (killed by SIGKILL) in step 2 of ring; rank 2 waited for its message in step 2" in " ".join(
+        str(run).split()
+    )
     assert world.recover().replaced == (1,)
     assert world.run_schedule("ring", numel=1000).ok

@@ -71,7 +71,7 @@ def test_steps_are_timed_on_every_rank_and_add_up(world_of: WorldMaker) -> None:
         assert min(rank.early_s for rank in each.ranks) == 0
         assert max(rank.seconds - rank.early_s for rank in each.ranks) == pytest.approx(each.seconds)
     assert statistics.median(shares) > 0.99  # a rank may lose its core between two clocks, not most of them most of the time
-    assert "ring, 4 MiB of float32 on 4 ranks" in str(run)
+    assert "ring, 4 MiB of float32 on 4 ranks" in " ".join(str(run).split())
 
 
 def test_a_variable_is_read_and_left_as_it_is(world_of: WorldMaker) -> None:
@@ -138,7 +138,7 @@ def test_a_rank_that_dies_in_the_middle_gets_a_verdict(world_of: WorldMaker, mod
     assert run.diagnosis is not None
     assert run.diagnosis.verdict is not None
     assert (run.diagnosis.verdict.code, run.diagnosis.verdict.culprits) == ("LK001", (1,))
-    assert "did not end" in str(run)
+    assert "did not end" in " ".join(str(run).split())
     assert world.recover().replaced == (1,)
     assert world.run_schedule("ring", numel=1000).ok
 
@@ -148,7 +148,7 @@ def test_several_side_by_side_with_the_library(world_of: WorldMaker) -> None:
     assert [each.name for each in found.timings] == ["ring", "binomial-tree", "library"]
     assert all(len(each.times_s) == 3 and each.low_s > 0 for each in found.timings)
     assert found.speed("library") == 1
-    assert "of the library's speed" in str(found)
+    assert "of the library's speed" in " ".join(str(found).split())
 
 
 # ---- sweeps
@@ -211,7 +211,7 @@ def test_a_predicted_crossing_is_measured(world_of: WorldMaker) -> None:
     found = world_of(4).crossing("recursive-doubling", "ring", rounds=2)
     assert found.link.alpha_s > 0
     assert len(found.comparisons) >= 4
-    assert "cross: predicted" in str(found)
+    assert "cross: predicted" in " ".join(str(found).split())
 
 
 def test_a_sweep_of_some_ranks_leaves_the_others_alone(world_of: WorldMaker) -> None:

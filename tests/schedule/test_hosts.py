@@ -41,7 +41,9 @@ def test_its_text_has_every_number() -> None:
         predict("ring", 2, 1 << 20, ACROSS).seconds / predict("ring", 2, 1 << 20, INSIDE).seconds
     )
     assert str(found).splitlines()[0] == "2 hosts of 2 ranks, gloo; links: 200mbit"
-    assert "all ranks, 1 MiB: ring 120 ms, hierarchical 80 ms: 1.50 times as long on one level as on two" in str(found)
+    assert "all ranks, 1 MiB: ring 120 ms, hierarchical 80 ms: 1.50 times as long on one level as on two" in " ".join(
+        str(found).split()
+    )
     told = report(source=Source("2026-01-31 12:00 UTC"), reason="tc is not installed", delay="1ms")
     assert "links: 200mbit, 1ms one way" in str(told)
     assert str(told).endswith("recorded, since tc is not installed\nrecorded on 2026-01-31 12:00 UTC, not run here")

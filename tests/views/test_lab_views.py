@@ -107,7 +107,7 @@ def test_the_doctor() -> None:
         "Ready for 4 ranks, with 1 warning. (2.00 s)"
     )
     html = body(report)
-    assert html.count("<tr data-status") == 2
+    assert html.count('<td class="lk-status') == 2
     assert "! WARN" in html
     bad = DoctorReport((CheckResult("shm", "Shared memory", "fail", "none"),), ranks=1)
     assert "1 thing will not work for 1 rank" in to_text(bad)

@@ -15,7 +15,8 @@ from labkit.views import VIEWS, to_html, to_text
 from labkit.wire import Diagnosis, OpResult, Outcome, RecoveryReport
 
 VERDICT = (
-    "LK002: rank 2 called broadcast (cell 7, line 3) while ranks 0, 1 and 3 wait in all_reduce #5 (cell 7, line 5).\n"
+    "LK002: rank 2 called broadcast (cell 7, line 3) while ranks 0, 1 and 3 wait in\n"
+    "    all_reduce #5 (cell 7, line 5).\n"
     "  rank 2: called broadcast #5 (cell 7, line 3)\n"
     "      dist.broadcast(x, 0)\n"
     "  ranks 0, 1 and 3: wait in all_reduce #5 (cell 7, line 5)\n"
@@ -40,11 +41,6 @@ def test_every_kind_has_a_view() -> None:
     assert all(VIEWS[kind].place == (getattr(wire, kind).__module__, kind) for kind in kinds)
 
 
-def test_a_plain_print_is_the_text(samples: Any) -> None:
-    for record in (samples.recovery(), samples.recovery("ranks"), samples.table([[1.0, 2.0], [1.0, 3.0]])):
-        assert str(record) == to_text(record)
-
-
 def test_a_table_of_long_numbers_fits_a_terminal(samples: Any) -> None:
     rows = [[(-1) ** rank * 10.0 ** -(i % 9) / 3 for i in range(40)] for rank in range(3)]
     lines = str(samples.table(rows, before=rows)).splitlines()
@@ -59,7 +55,7 @@ def test_what_is_no_record_is_refused() -> None:
 
 def test_status(samples: Any) -> None:
     assert to_text(samples.status()) == (
-        "4 ranks, gloo, raw mode, generation 2, fork launcher\n"
+        "4 ranks, gloo, raw mode, generation 2, fork launcher, ready in 1.84 s\n"
         "rank  device  backend  pid   memory   state             detail\n"
         "   0  cpu     gloo     4201  180 MiB  idle\n"
         "   1  cpu     gloo     4202  181 MiB  in all_reduce #5  cell 7, line 5\n"
@@ -109,19 +105,20 @@ def test_a_running_world_is_described(samples: Any) -> None:
 
 def test_recovery(samples: Any) -> None:
     assert to_text(samples.recovery("ranks")) == (
-        "recovered in under a second: freed ranks 0, 1 and 3; replaced rank 2 with a new process\n"
+        "recovered in under a second: freed ranks 0, 1 and 3; replaced rank 2 with a new\n"
+        "    process\n"
         "  kept: model, x (ranks 0, 1 and 3)\n"
         "  lost: model, x (rank 2)\n"
         "  check: all_reduce of ones gave 4 on every rank"
     )
-    assert "recovered in 83 ms" in to_html(samples.recovery())
+    assert "step by step (2), in 83 ms" in to_html(samples.recovery())
     assert to_text(RecoveryReport("none", 1)) == "nothing to recover: every rank was healthy"
     assert to_text(RecoveryReport("cluster", 3, elapsed_s=4.2)) == "recovered in about 4 s: started the whole cluster anew"
 
 
 def test_many_names_are_shortened() -> None:
     names = tuple(f"v{i:02}" for i in range(20))
-    assert "v11 and 8 more (rank 0)" in to_text(RecoveryReport("soft", 2, kept={"0": names}))
+    assert "v11 and 8 more" in to_text(RecoveryReport("soft", 2, kept={"0": names}))
 
 
 def test_times_are_the_same_in_every_run() -> None:

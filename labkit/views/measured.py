@@ -1,0 +1,166 @@
+"""What was measured or predicted: sweeps over sizes, algorithms side by side, one host against several, and a price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..document import Block, Cell, Heading, Node, Paragraph, Picture, Table, Tree
+from ..schedule import Price
+from ..schedule.hosts import FLAT, LEVELS, HostsReport
+from ..schedule.records import Comparison, Source, Timing
+from ..schedule.sweeps import Point, Sweep, average, fitted, reduce_op, title
+from ..units import format_bytes, format_seconds
+from . import _html as h
+from ._bars import bar, key, span
+from ._base import add
+from ._text import count, sentence
+
+_PARTS = (("latency", "latency_s"), ("transfer", "transfer_s"), ("reducing", "reduce_s"))
+_BAR_KEY = "The bar is the median, the line reaches from the quickest to the slowest."
+
+
+def recorded(parts: Sequence[Node], source: Source | None, accent: str = "", head: str = "") -> Block:
+    """A block; a record that was made elsewhere says so first, and has the bar of what waits."""
+    if source is None:
+        return Block(parts, accent, head)
+    return Block([Paragraph(str(source), "lead"), *([Heading(head)] if head else []), *parts], "wait")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# ---- a sweep
+def _facts(sweep: Sweep, point: Point) -> str:
+    warm = f", after {sweep.warmups} to warm up" if sweep.warmups else ", without warm-up"
+    op = reduce_op(point)
+    return f"{title(point)} rounds{warm} ({sweep.backend}, {point.dtype}{'' if op == 'none' else f', {op}'})"
+
+
+def _row(point: Point, digits: int) -> list[str]:
+    times = (format_seconds(seconds) for seconds in (point.median_s, point.low_s, point.high_s))
+    speeds = (f"{speed:.{digits}f}" for speed in (point.algbw_gb_per_s, point.busbw_gb_per_s))
+    return [format_bytes(point.num_bytes), f"{point.count:,}", *times, *speeds]
+
+
+def _points(points: tuple[Point, ...]) -> Table:
+    digits = 1 if max(point.busbw_gb_per_s for point in points) >= 10 else 4
+    head = ["size", "elements", "time", "low", "high", "algbw, GB/s", "busbw, GB/s"]
+    return Table(head, [_row(point, digits) for point in points])
+
+
+def sweep_tree(sweep: Sweep) -> Tree:
+    """A table for each contestant, with what a fit makes of it; a terminal has the form of the field's own tools."""
+    parts: list[Node] = [Paragraph(sentence(_capital(sweep.where)))] if sweep.where and sweep.points else []
+    for name in sweep.names:
+        points = sweep.of(name)
+        parts += [Paragraph(_facts(sweep, points[0]), "lead"), _points(points)]
+        parts += [Paragraph(sentence(_capital(line))) for line in (average(points), fitted(sweep, name)) if line]
+    ended = f"ended early: {sweep.error}" if sweep.error else ""
+    if sweep.interrupted:
+        ended = "interrupted: this was measured until then"
+    parts += [Paragraph(ended, "lead", mark="…")] if ended else []
+    block = recorded(parts or [Paragraph("nothing was measured")], sweep.source, "wait" if ended else "")
+    return [Picture(h.as_html([block]), str(sweep))]
+
+
+# ---- a comparison
+def _times(each: Timing | Point, most: float, about: str) -> tuple[Cell, str, str]:
+    """The bar, the median, and the spread."""
+    median, low, high = (format_seconds(seconds) for seconds in (each.median_s, each.low_s, each.high_s))
+    drawn = span(each.low_s, each.median_s, each.high_s, most, f"{about}: {median}, from {low} to {high}")
+    return Cell("", drawn), median, f"{low} to {high}"
+
+
+def comparison_tree(found: Comparison) -> Tree:
+    """A bar and its spread for each algorithm, the library's own last."""
+    what = f"all-reduce of {format_bytes(found.num_bytes)} of {found.dtype} on {count(found.world_size, 'rank')}"
+    head = f"{what}, {count(len(found.library.times_s), 'round')} in turn{f', {found.where}' if found.where else ''}"
+    most = max(each.high_s for each in found.timings)
+    rows = [
+        (each.name, *_times(each, most, each.name), "" if each is found.library else f"{found.speed(each.name):.2f}")
+        for each in found.timings
+    ]
+    table = Table(("", "time", "median", "low to high", "× the library's speed"), rows)
+    parts: list[Node] = [table, Paragraph(f"{_BAR_KEY} {found.ratios}".rstrip(), "tag")]
+    return [Picture(h.as_html([recorded(parts, found.source, head=head)]), str(found))]
+
+
+# ---- hosts
+def _swept(report: HostsReport) -> Table:
+    rows = []
+    for size in report.sizes:  # each row has its own scale: it is inside against across that matters
+        points = [next(p for p in sweep.points if p.num_bytes == size) for sweep in (report.inside, report.across)]
+        most = max(point.high_s for point in points)
+        cells: list[str | Cell] = [format_bytes(size), f"{report.slower(size):.1f} ×"]
+        for point, where in zip(points, ("inside a host", "across hosts"), strict=True):
+            drawn, median, _ = _times(point, most, f"{format_bytes(size)} {where}")
+            cells += [drawn, f"{median}, {point.busbw_gb_per_s:.3g} GB/s"]
+        rows.append(cells)
+    inside, across = count(report.inside.world_size, "rank"), count(report.across.world_size, "rank")
+    return Table(["", "longer", f"{inside} inside a host", "time, busbw", f"{across} across hosts", "time, busbw"], rows)
+
+
+def _compared(report: HostsReport) -> Table:
+    rows = []
+    for each in report.comparisons:
+        timings = [next(timing for timing in each.timings if timing.name == name) for name in (FLAT, LEVELS)]
+        most = max(timing.high_s for timing in timings)
+        cells: list[str | Cell] = [format_bytes(each.num_bytes), f"{report.gain(each):.2f} ×"]
+        for timing in timings:
+            cells += _times(timing, most, timing.name)[:2]
+        rows.append(cells)
+    return Table(["", "longer", f"{FLAT}, on one level", "time", f"{LEVELS}, on two", "time"], rows)
+
+
+def hosts_tree(report: HostsReport) -> Tree:
+    """The same all-reduce inside one host and across hosts, and one level of ring against two."""
+    parts: list[Node] = [Paragraph(f"{_capital(report.reason)}.", "lead")] if report.reason else []
+    parts.append(
+        Paragraph(
+            "The library's all-reduce across hosts, and how many times as long it takes as inside one. "
+            "A bar is the median, the line its spread; each row has its own scale."
+        )
+    )
+    parts.append(_swept(report))
+    if report.comparisons:
+        parts.append(
+            Paragraph(
+                f"All {report.world_size} ranks, message by message: how many times as long one level takes as two. "
+                "Here, too, each row has its own scale."
+            )
+        )
+        parts.append(_compared(report))
+    hosts, ranks = count(report.num_hosts, "host"), count(report.ranks_per_host, "rank")
+    head = f"{hosts} of {ranks}, {report.inside.backend}; links: {report.link}"
+    return [Picture(h.as_html([recorded(parts, report.source, head=head)]), str(report))]
+
+
+# ---- a price
+def _brief(seconds: float) -> str:
+    """
+    >>> _brief(2e-7), _brief(0.0), _brief(2e-5)
+    ('under 1 µs', '0 µs', '20 µs')
+    """
+    return "under 1 µs" if 0 < seconds < 5e-7 else format_seconds(seconds)
+
+
+def price_tree(price: Price) -> Tree:
+    """A predicted time and what it is made of: how much is messages, how much bytes."""
+    parts = [(name, getattr(price, field)) for name, field in _PARTS]
+    parts = [(name, seconds) for name, seconds in parts if seconds or name != "reducing"]
+    whole = price.seconds or 1.0
+    about = ", ".join(f"{seconds / whole:.0%} {name}" for name, seconds in parts)
+    said = "".join(
+        f"<div>{key(f'lk-{name}')} {h.esc(_brief(seconds))} {name}, {seconds / whole:.0%}</div>" for name, seconds in parts
+    )
+    drawn = bar([(f"lk-{name}", seconds) for name, seconds in parts], about)
+    head = f"{price.name}, {format_bytes(price.num_bytes)} on {count(price.world_size, 'rank')}"
+    lead = h.as_html([Heading(head), Paragraph(_brief(price.seconds), "lead")])
+    return [Picture(f'<div class="lk-price">{lead}{drawn}{said}</div>', str(price))]
+
+
+add(Sweep, sweep_tree)
+add(Comparison, comparison_tree)
+add(HostsReport, hosts_tree)
+add(Price, price_tree)
