@@ -24,6 +24,7 @@ BROWSER_OPTIONS = (
 RUN_MARK = "LABKIT_TEST_RUN"  # in the environment of all that this run starts, orphans included
 
 settings.register_profile("labkit", deadline=None, derandomize=True, print_blob=True, database=None)
+settings.register_profile("quick", settings.get_profile("labkit"), max_examples=20)  # of `make quick`
 settings.load_profile("labkit")
 
 

@@ -129,6 +129,7 @@ def test_a_missing_library_is_one_line_and_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "ranks", "theme"), [("ring", 4, "light"), ("binomial-tree", 8, "dark")])
 def test_an_mp4_is_portrait_three_seconds_and_every_player_takes_it(
     tmp_path: Path, av: Any, name: str, ranks: int, theme: str
@@ -178,6 +179,7 @@ def test_a_film_that_breaks_off_leaves_the_old_file(tmp_path: Path, pillow: Any,
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_in_a_video_too(tmp_path: Path, av: Any) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))  # no file may grow beyond this

@@ -133,6 +133,7 @@ def test_errors_of_the_fit_by_algorithm_and_by_size(bench: Bench, played: Played
     assert played.asked[0][1]["sizes"] == schedules_model.SIZES
 
 
+@pytest.mark.slow
 def test_the_simulator_is_taken_at_every_size_and_its_memory_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedules_simulator, "WORLDS", (64, 128))
     with Bench(1, quick=True) as quick:

@@ -10,6 +10,7 @@ import pytest
 from ..pages import carry_out, copy, run
 
 
+@pytest.mark.slow
 def test_the_tests_of_all_rules_find_it_by_themselves(root: Path, tmp_path: Path) -> None:
     tree = copy(root, tmp_path, "labkit", "tests/diagnosis", "tests/conftest.py", "tests/pages.py", "pyproject.toml")
     written = carry_out(root / "docs" / "adding-a-rule.md", tree)

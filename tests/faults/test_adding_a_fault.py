@@ -27,6 +27,7 @@ def test_the_command_of_the_page_explains_it(root: Path, tree: Path) -> None:
     assert "One rank forgets a broadcast" in ran.stdout
 
 
+@pytest.mark.slow
 def test_the_conformance_tests_find_it_by_themselves(tree: Path) -> None:
     ran = run(tree, "-m", "pytest", "-q", "tests/faults/test_fault_catalogue.py", "-k", NAME, "-p", "no:cacheprovider")
     assert ran.returncode == 0, ran.stdout + ran.stderr

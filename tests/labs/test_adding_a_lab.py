@@ -20,6 +20,7 @@ def tree(root: Path, tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_the_index_the_command_and_the_style_tests_find_it(tree: Path) -> None:
     made = run(tree, "-c", "from labkit import labs; labs.write_index(labs.labs_folder())")
     assert made.returncode == 0, made.stderr
@@ -30,6 +31,7 @@ def test_the_index_the_command_and_the_style_tests_find_it(tree: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.slow
 def test_without_the_index_the_style_tests_say_so(tree: Path) -> None:
     ran = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/labs/test_style.py", "-k", "index")
     assert ran.returncode == 1

@@ -12,6 +12,7 @@ from ..pages import carry_out, copy, run
 PARTS = ("labkit", "docs", "tests/schedule", "tests/conftest.py", "tests/pages.py", "pyproject.toml")
 
 
+@pytest.mark.slow
 def test_the_tests_of_all_algorithms_find_it_by_themselves(root: Path, tmp_path: Path) -> None:
     tree = copy(root, tmp_path, *PARTS)
     assert carry_out(root / "docs" / "adding-an-algorithm.md", tree) == ["labkit/schedule/algorithms/flat_broadcast.py"]
@@ -21,6 +22,7 @@ def test_the_tests_of_all_algorithms_find_it_by_themselves(root: Path, tmp_path:
     assert len(re.findall(r"flat-broadcast.*PASSED", ran.stdout)) > 50, ran.stdout
 
 
+@pytest.mark.slow
 def test_a_wrong_formula_in_it_is_found(root: Path, tmp_path: Path) -> None:
     tree = copy(root, tmp_path, *PARTS)
     (written,) = carry_out(root / "docs" / "adding-an-algorithm.md", tree)

@@ -25,6 +25,7 @@ def best_s(call: object, rounds: int = 5) -> float:
     return min(times)
 
 
+@pytest.mark.slow
 def test_a_ring_of_1024_ranks_is_simulated_in_about_a_second() -> None:
     schedule = ALGORITHMS["ring"].schedule(1024)
     inputs = np.random.default_rng(0).integers(0, 100, (1024, 1024))
@@ -37,6 +38,7 @@ def test_a_ring_of_1024_ranks_is_simulated_in_about_a_second() -> None:
     assert best_s(run, rounds=2) < 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["halving-doubling", "double-tree", "recursive-doubling", "binomial-tree", "hierarchical"])
 def test_the_other_scalable_ones_take_no_longer(name: str) -> None:
     schedule = ALGORITHMS[name].schedule(1024)
@@ -59,12 +61,14 @@ def peak_bytes(world_size: int) -> tuple[int, int]:
     return peak, world_size * world_size
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_data_and_not_with_the_transfers() -> None:
     for world_size in (512, 1024):
         peak, cells = peak_bytes(world_size)
         assert peak < 80 * cells  # 8 of data, 8 of marks, sets or tags, results, and room
 
 
+@pytest.mark.slow
 def test_counting_keeps_one_step_in_memory() -> None:
     schedule = ALGORITHMS["ring"].schedule(1024)
     tracemalloc.start()
