@@ -1,7 +1,6 @@
 """The records that cross a process border: what ranks did, what was seen, what was judged, what was mended.
 
-Each is frozen and plain (see `plain.py`), holds numbers with their units in the name, and draws itself
-through the views. Nothing here does anything.
+Each is frozen and plain (see `plain.py`), and its numbers have their units in the name. Nothing here acts.
 """
 
 from __future__ import annotations
