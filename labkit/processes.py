@@ -178,6 +178,26 @@ def end_session(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
+def end_left(leaders: Iterable[Identity]) -> None:
+    """End what is left in the sessions of processes whose ends were just told, and that somebody else has collected.
+
+    A session's number is not given out again while anything is in it. So if the number is another process's by now, the
+    session is over and what has this number is not ours.
+    """
+    ours = {leader.pid: leader for leader in leaders if not _is_anothers(leader)}
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError, psutil.Error):
+            leader = ours.get(os.getsid(process.pid))
+            if leader is not None and process.create_time() >= leader.start_s - TOLERANCE_S:
+                send(Identity(process.pid, process.create_time()), signal.SIGKILL)
+
+
+def _is_anothers(process: Identity) -> bool:
+    """Whether another process has its number now."""
+    found = identify(process.pid)
+    return found is not None and abs(found.start_s - process.start_s) > TOLERANCE_S
+
+
 def pid_namespace() -> str:
     """What tells one container's process numbers from another's; "" where the system has no such thing."""
     try:

@@ -23,6 +23,7 @@ from labkit.processes import (
     Identity,
     ScriptedPid,
     end,
+    end_left,
     end_session,
     identify,
     memory_bytes,
@@ -210,6 +211,30 @@ def test_a_rank_is_signalled_by_what_it_is_and_not_by_its_number(child: subproce
     seat.process = known(child)
     assert seat.send(signal.SIGKILL)
     assert child.wait(10) == -9
+
+
+def test_what_is_left_of_a_session_goes_when_its_leader_was_collected_by_others(child: subprocess.Popen[bytes]) -> None:
+    leader = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!"], stdout=subprocess.PIPE, start_new_session=True, text=True)
+    was = known(leader)
+    assert leader.stdout is not None
+    with leader.stdout as pipe:
+        left = identify(int(pipe.readline()))
+    assert leader.wait(10) == 0
+    assert left is not None
+    assert state(left) == "running"
+    end_left([Identity(child.pid, 1.0)])  # a number that is another's by now
+    assert state(left) == state(known(child)) == "running"
+    end_left([was])
+    assert becomes(left.pid, "dead")
+
+
+def test_a_session_whose_number_is_anothers_is_not_touched() -> None:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
+        end_left([Identity(other.pid, known(other).start_s - 100)])
+        time.sleep(0.2)
+        assert other.poll() is None
+        end_left([known(other)])
+        assert other.wait(10) == -9
 
 
 def test_exits_are_told_in_order_whatever_follows_from_them(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import StartError
-from ..processes import Child, ExitQueue, Identity
+from ..processes import Child, ExitQueue, Identity, end_left
 
 READY_TIMEOUT_S = 120.0
 FORK_TIMEOUT_S = 30.0
@@ -122,8 +122,9 @@ class ForkServer:
                 self._exits.put(child, message["status"])
 
     def _gone(self) -> None:
-        """Nothing more comes from it, so it has to end; with it, by the system's rule, all of its children do."""
+        """Nothing more comes from it, so it has to end; with it, by the system's rule, all of its children do, but not theirs."""
         self._process.kill()
+        self._process.wait()  # nothing outlives SIGKILL
         with self._lock:
             self._over = True
             replies, self._replies = list(self._replies.values()), {}
@@ -133,6 +134,7 @@ class ForkServer:
             reply.set_exception(error)
         if not self.ready.done():
             self.ready.set_exception(error)
+        end_left(child.process for child in children if child.process)
         for child in children:
             self._exits.put(child, -9)
 

@@ -298,11 +298,13 @@ def run_controller(argv: list[str]) -> None:
 
     # the only use that the module makes of `time` is a pause of 0.25 s after it has opened its database, and ours has none
     app.time = SimpleNamespace(sleep=lambda seconds: None)
+    parent = os.getpid()
+    os.register_at_fork(after_in_child=lambda: _die_with(parent))  # its monitor of heartbeats is a process of its own
     app.IPController.launch_instance(argv)
 
 
 def _die_with(parent: int) -> None:
-    """End when the fork server does, however it does."""
+    """End when the parent does, however it does."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:  # it died before the line above
         os._exit(1)

@@ -19,14 +19,14 @@ from labkit.processes import state_of_pid
 pytestmark = pytest.mark.gloo
 
 KERNEL = """
-import json, os, sys, time
+import json, os, psutil, sys, time
 from labkit.driver.start import start
 from labkit.driver.current import HOLDER
 world = start(2, "gloo", launcher=sys.argv[1])
 cluster = world.core.cluster
-pids = list(cluster.pids.values())
-if HOLDER.running_server is not None:
-    pids.append(HOLDER.running_server.pid)
+server = [] if HOLDER.running_server is None else [HOLDER.running_server.pid]
+pids = sorted({child.pid for child in psutil.Process().children(recursive=True)} - set(server)) + server
+assert set(cluster.pids.values()) < set(pids)  # the controller has a process of its own
 print(json.dumps({"pids": pids, "folder": str(cluster.folder.path)}), flush=True)
 for line in sys.stdin:
     exec(line)
