@@ -255,8 +255,7 @@ class Outcome(Printed):
     """What became of one request on one rank.
 
     `status`: "ok", "error" (its code raised), "interrupted", "late" (no answer by the deadline), "stuck"
-    (it can't answer any more: the cell was ended before its deadline), "dead", or "busy" (not sent, an
-    earlier cell still runs). `value` is a plain value of a rank op;
+    (it can't answer any more: the cell was ended before its deadline) or "dead". `value` is a plain value of a rank op;
     `shown` the last expression of a cell.
     """
 

@@ -15,7 +15,6 @@ _ENDINGS = {
     "stuck": "no answer, and none will come",
     "dead": "the process is gone",
     "interrupted": "interrupted",
-    "busy": "not sent, an earlier cell still runs",
 }
 
 

@@ -1,17 +1,31 @@
-"""A schedule's frames as a record draws itself: the schedule's text, and its first and last step as pictures."""
+"""A schedule's frames: its text, its first and last step as pictures; and what is wrong with a schedule, in one sentence."""
 
 from __future__ import annotations
 
-from ..document import Code, Details, Heading, Node, Paragraph, Picture, Tree
+from collections.abc import Sequence
+
+from ..document import Block, Code, Details, Heading, Items, Node, Paragraph, Picture, Tree
+from ..schedule import Problem
 from ..schedule.trace import Trace, as_text
 from . import _html as h
 from . import schedule_plain as plain
 from ._base import add
-from .problem import several
 from .schedule_geometry import place
 from .schedule_svg import WIDTH, svg
 
 _WIDE = 200  # characters of a line where one can scroll
+_SHOWN = 4  # sentences that stand open; the rest can be opened
+
+
+def several(problems: Sequence[Problem]) -> list[Node]:
+    """One block for all of them; none for no problem."""
+    if not problems:
+        return []
+    shown: list[Node] = [Paragraph(each.sentence, "lead", mark="✗") for each in problems[:_SHOWN]]
+    left = problems[_SHOWN:]
+    if left:
+        shown.append(Details(f"and {len(left)} more", [Items([each.sentence for each in left])]))
+    return [Block(shown, "bad")]
 
 
 def tree(trace: Trace) -> Tree:
@@ -34,3 +48,4 @@ def tree(trace: Trace) -> Tree:
 
 
 add(Trace, tree)
+add(Problem, lambda problem: several([problem]))

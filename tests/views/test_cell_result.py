@@ -126,10 +126,10 @@ def test_a_cell_that_only_takes_longer_says_where_its_ranks_were() -> None:
 
 
 def test_every_way_not_to_answer_has_words() -> None:
-    result = of(*(Outcome(rank, status=status) for rank, status in enumerate(("late", "dead", "interrupted", "busy"))))
+    result = of(*(Outcome(rank, status=status) for rank, status in enumerate(("late", "dead", "interrupted", "stuck"))))
     assert to_text(result) == (
         "rank 0: no answer by the deadline\nrank 1: the process is gone\n"
-        "rank 2: interrupted\nrank 3: not sent, an earlier cell still runs"
+        "rank 2: interrupted\nrank 3: no answer, and none will come"
     )
 
 
