@@ -37,7 +37,7 @@ class Assessed:
     """The first event: how every rank is, whether the groups are broken, whether the controller is gone.
 
     `pace_s` is how long the slowest rank took to answer; on a busy machine every wait is made longer by it. `moving`:
-    the ranks may still exchange messages.
+    the ranks may still exchange messages. `resumed`: the controller was stopped, and goes on now.
     """
 
     ranks: tuple[RankState, ...]
@@ -46,6 +46,7 @@ class Assessed:
     cluster_lost: bool = False
     moving: bool = False
     pace_s: float = 0.0
+    resumed: bool = False
 
 
 @dataclass(frozen=True)
@@ -208,10 +209,12 @@ class Ladder:
         if event.cluster_lost:
             self.rung, self.replaced = "cluster", set(range(self.world_size))
             return self._restart()
+        if event.resumed:
+            self.steps.append("let the controller go on (SIGCONT)")
         dead = {state.rank for state in event.ranks if state.process == "dead"}
         stopped = tuple(state.rank for state in event.ranks if state.process == "stopped")
         busy = {state.rank for state in event.ranks if state.busy and state.process != "dead"}
-        if not (dead or stopped or busy or event.broken or event.forced):
+        if not (dead or stopped or busy or event.broken or event.forced or event.resumed):
             return (Finish("none"),)
         self.rung = "soft"
         # a rank that is stopped could not answer; everyone else who did not holds the interpreter lock

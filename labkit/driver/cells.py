@@ -1,8 +1,9 @@
 """One rank cell from send to end: waits, looks for stalls, and stops at a deadline or at a certain verdict.
 
-A stall is no progress on any rank for `STALL_S`. It is judged; if the verdict is one that time can't mend
-(a rank that has left, died, raised, or waits in another collective), the cell ends there. A rank that is
-only slow, stopped or computing may still come, so such a cell goes on until its deadline.
+Two ranks that wait in calls which can never complete together are found by their beacons alone. For everything else
+there must be a stall: no progress on any rank for `STALL_S`. It is judged; if the verdict is one that time can't mend
+(a rank that has left, died or raised), the cell ends there. A rank that is only slow, stopped or computing may still
+come, so such a cell goes on until its deadline.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-from ..diagnosis import RULES
-from ..timings import LOOK_EVERY_S, POLL_S, STALL_S
-from ..wire import Diagnosis, Outcome
+from ..diagnosis import RULES, Contradiction, contradiction
+from ..timings import ARRIVAL_S, LOOK_EVERY_S, POLL_S, REACH_EVERY_S, STALL_S
+from ..wire import Diagnosis, Evidence, Outcome
 from .transport import Pending
 
 MAY_RESOLVE = frozenset(rule.code for rule in RULES.values() if rule.may_resolve)
@@ -44,8 +45,13 @@ class Watch:
     confirmed: str = ""
     notice: Callable[[Diagnosis], None] | None = None
     may_resolve: frozenset[str] = MAY_RESOLVE
+    glance: Callable[[], Evidence] | None = None  # the newest calls, cheaply; None where a mismatch is refused anyway
+    reachable: Callable[[], None] = lambda: None  # raises if no answer can come any more
 
     def __post_init__(self) -> None:
+        self.suspected: tuple[Contradiction, float] | None = None
+        self.examined: tuple[tuple[int, float], ...] = ()
+        self.reached_s = float("-inf")
         self.clock: Clock = getattr(self.beats, "clock", None) or Clock()
         self.started_s = self.moved_s = self.clock.now_s()
         self.expired = False
@@ -53,11 +59,46 @@ class Watch:
     def check(self, now_s: float, num_done: int) -> Diagnosis | None:
         """A diagnosis if the cell must end now, else None."""
         beats = (*self.beats(), float(num_done))
+        pairs = zip(beats[:-1], self.last_beats, strict=False)
+        still = tuple((rank, beat) for rank, (beat, last) in enumerate(pairs) if beat == last)
         if beats != self.last_beats:
             self.last_beats, self.moved_s, self.confirmed = beats, now_s, ""
+        if now_s - self.reached_s >= REACH_EVERY_S:
+            self.reached_s = now_s
+            self.reachable()
         if now_s - self.started_s >= self.deadline_s:
             self.expired = True
             return self.look()
+        if self.glance is not None and len(still) > 1:
+            return self._contradicted(still, now_s) or self._stalled(now_s)
+        return self._stalled(now_s)
+
+    def _contradicted(self, still: tuple[tuple[int, float], ...], now_s: float) -> Diagnosis | None:
+        """A diagnosis if ranks that have not moved since the last poll wait in calls that can never complete.
+
+        It must be seen twice. Who is wrong is clearer with all members, so those that are on their way get a moment.
+        """
+        if still == self.examined:
+            return None
+        found = contradiction(self.glance()) if self.glance is not None else None
+        before, self.suspected = self.suspected, None
+        if found is None:
+            self.examined = still
+            return None
+        known = before is not None and (before[0].group, before[0].seq) == (found.group, found.seq)
+        since_s = before[1] if before is not None and known else now_s
+        self.suspected = (found, since_s)
+        if not known or (found.missing and now_s - since_s < ARRIVAL_S):
+            return None
+        diagnosis = self.look()
+        certain = diagnosis.verdict is not None and diagnosis.verdict.code not in self.may_resolve
+        if certain and contradiction(diagnosis.evidence) is not None:
+            return diagnosis
+        self.examined = still
+        return None
+
+    def _stalled(self, now_s: float) -> Diagnosis | None:
+        """A diagnosis if no rank moves, and twice the same is found that time can't mend."""
         if now_s - self.moved_s < STALL_S or now_s - self.looked_s < LOOK_EVERY_S * (not self.confirmed):
             return None
         self.looked_s = now_s

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from ..processes import Identity, ScriptedPid, send, state_of_pid
-from ..ring import RingState, read_beat, read_ring
+from ..ring import RingReader, RingState, read_beat, read_ring
 from ..timings import ANSWER_S, DUMP_S
 from ..wire import CodeError, Evidence, Frame, RankView, from_plain
 from .transport import Transport, answered, errors_of, value_of
+
+GLANCE_CALLS = 8
 
 
 @dataclass
@@ -51,10 +53,28 @@ class Feed:
 
     def __init__(self, folder: Path, seats: Sequence[Seat], transport: Transport) -> None:
         self._folder, self._seats, self._transport = folder, seats, transport
+        self._readers: dict[int, RingReader] = {}
 
     def beats(self) -> tuple[float, ...]:
         """When each rank's beacon last moved; the cheap question that is asked often."""
         return tuple(read_beat(self._folder / seat.beacon) for seat in self._seats)
+
+    def num_calls(self) -> tuple[int, ...]:
+        """How many calls each rank has made in this generation; as cheap as `beats`."""
+        states = (self._reader(seat).newest(0) for seat in self._seats)
+        return tuple(state.count if state is not None else 0 for state in states)
+
+    def glance(self, base: Evidence) -> Evidence:
+        """`base` with each rank's newest calls alone: less than a millisecond, where a look takes tens of them."""
+        views = []
+        for seat in self._seats:
+            process = "dead" if seat.exit_code is not None else "running"
+            state = self._reader(seat).newest(GLANCE_CALLS)
+            views.append(_merge(seat, state, process, (), "", None, answers=True))
+        return dataclasses.replace(base, ranks=tuple(views), taken_s=time.monotonic())
+
+    def _reader(self, seat: Seat) -> RingReader:
+        return self._readers.setdefault(seat.rank, RingReader(self._folder / seat.beacon))
 
     def look(self, base: Evidence, *, ask: bool = True, sources: Callable[[int], str] | None = None) -> Evidence:
         """`base` with the ranks filled in; `ask` also asks the control threads (for stacks and errors)."""

@@ -53,6 +53,7 @@ class _Doer:
         An error that a rank sends back is an answer too: only a rank that sends nothing can hold the interpreter lock.
         """
         cluster = self.cluster
+        resumed = cluster.resume_controller()
         states = [state_of_pid(seat.pid) if seat.exit_code is None else "dead" for seat in cluster.seats]
         asked = {
             rank: cluster.transport.control(rank, "state", {"stack": False})
@@ -68,7 +69,7 @@ class _Doer:
         )
         unformed = any((value_of(future) or {}).get("formed") is False for future in asked.values())
         moving = find(cluster.backend).drain_before_release and not settled
-        return Assessed(ranks, broken or unformed, force, cluster.lost, moving, pace_s)
+        return Assessed(ranks, broken or unformed, force, cluster.lost, moving, pace_s, resumed)
 
     def _busy(self, rank: int) -> bool:
         return rank in self.pending and not self.pending[rank].done

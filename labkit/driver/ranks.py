@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import judge
 from ..endings import groups_broken
-from ..errors import DeadlineExceeded, RankDead, RankStuck, UsageError, join_ranks
+from ..errors import DeadlineExceeded, RankDead, RankError, RankStuck, UsageError, join_ranks
+from ..timings import REACH_EVERY_S
 from ..wire import CellResult, Diagnosis, Evidence, Injection, Outcome, RecoveryReport, WorldStatus
 from . import cells
 from .cards import make_card
@@ -133,7 +134,7 @@ class Ranks:
         pendings: list[Pending] = []
         try:
             self.send(pendings, op, dict.fromkeys(targets, payload), buffers=buffers)
-            wait([pending.future for pending in pendings], timeout=max(0.0, limit - (time.monotonic() - started)))
+            self._await(pendings, started + limit)
         except KeyboardInterrupt:
             if wait([pending.future for pending in pendings], timeout=1.0).not_done:
                 self.recover(force=True)
@@ -152,6 +153,16 @@ class Ranks:
             raise_first(op, outcomes)
         return Replies(outcomes, tuple(reply.buffers for reply in replies), seconds=time.monotonic() - started)
 
+    def _await(self, pendings: Sequence[Pending], end_s: float) -> None:
+        """Wait for every answer until `end_s`; RankError at once if none can come any more."""
+        while open_ones := [pending.future for pending in pendings if not pending.done]:
+            left_s = end_s - time.monotonic()
+            if left_s <= 0:
+                return
+            wait(open_ones, timeout=min(left_s, REACH_EVERY_S))
+            if time.monotonic() < end_s and not all(pending.done for pending in pendings):
+                self.cluster.check_reachable()
+
     def request_each(
         self, op: str, payloads: Sequence[Mapping[str, Any]], *, deadline_s: float | None = None,
         may_resolve: frozenset[str] | None = None, must_answer: bool = False,
@@ -161,7 +172,7 @@ class Ranks:
         started, look = time.monotonic(), self._news()
         pendings: list[Pending] = []
         resolve = cells.MAY_RESOLVE if may_resolve is None else may_resolve
-        watch = cells.Watch(self.cluster.feed.beats, look, limit, may_resolve=resolve)
+        watch = cells.Watch(self.cluster.feed.beats, look, limit, may_resolve=resolve, reachable=self.cluster.check_reachable)
         try:
             self.send(pendings, op, {rank: payloads[rank] for rank in self.targets})
             diagnosis = cells.run(pendings, watch)
@@ -206,10 +217,17 @@ class Ranks:
     def look(self, *, ask: bool = True) -> Evidence:
         """What every rank is doing now; without `ask` only from the beacons."""
         self.alive()
-        targets = self.targets or tuple(range(self.world_size))
-        base = Evidence(self.world_size, self.backend, self.mode, self.generation, self.cell, targets)
-        seen: Evidence = self.cluster.feed.look(base, ask=ask, sources=self.source)
+        seen: Evidence = self.cluster.feed.look(self._base(), ask=ask, sources=self.source)
         return seen
+
+    def glance(self) -> Evidence:
+        """Each rank's newest calls, at next to no cost."""
+        seen: Evidence = self.cluster.feed.glance(self._base())
+        return seen
+
+    def _base(self) -> Evidence:
+        targets = self.targets or tuple(range(self.world_size))
+        return Evidence(self.world_size, self.backend, self.mode, self.generation, self.cell, targets)
 
     def judge(self, evidence: Evidence, started_s: float | None = None) -> Diagnosis:
         """A look, judged."""
@@ -218,6 +236,8 @@ class Ranks:
 
     def diagnose(self) -> Diagnosis:
         """A look at all ranks, judged; where the groups are broken and nothing more is to be seen, what was found then."""
+        self.alive()
+        self.cluster.check_reachable()
         started = time.monotonic()
         diagnosis = self.judge(self.look(), started)
         if diagnosis.healthy and self.last is not None and self.last.diagnosis is not None and self.broken:
@@ -230,15 +250,19 @@ class Ranks:
 
     def status(self) -> WorldStatus:
         """Every rank's card."""
-        evidence = self.look()
+        self.alive()
+        note = ""
+        try:
+            self.cluster.check_reachable()
+        except RankError as error:
+            note = str(error)
+        evidence = self.look(ask=not note)
         cards = tuple(make_card(view, self.seats[view.rank], self.backend) for view in evidence.ranks)
         busy = [rank for rank, pending in self.pending.items() if not pending.done]
-        if self.cluster.lost:
-            note = "the controller is gone; world.recover() starts all anew"
-        elif self.broken:
+        if not note and self.broken:
             note = f"the groups are broken {self.broken}; world.recover() forms new ones"
-        else:
-            note = f"{join_ranks(busy)} still at cell {self.cell}; world.recover() frees them" if busy else ""
+        elif not note and busy:
+            note = f"{join_ranks(busy)} still at cell {self.cell}; world.recover() frees them"
         return self.status_of(cards, note)
 
     def status_of(self, cards: tuple[Any, ...], note: str) -> WorldStatus:

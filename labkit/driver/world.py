@@ -142,10 +142,13 @@ class World:
         started = time.monotonic()
         core.cell = max(core.cell + 1, cell)
         core.targets, core.sources[core.cell] = targets, code
-        beats = core.cluster.feed.beats
-        counts = beats()
+        feed = core.cluster.feed
+        before = feed.num_calls()
         pendings: list[Pending] = []
-        watch = cells.Watch(beats, core.diagnose, limit, notice=on_notice)
+        watch = cells.Watch(
+            feed.beats, core.diagnose, limit, notice=on_notice, glance=core.glance if self.mode == "raw" else None,
+            reachable=core.cluster.check_reachable,
+        )  # fmt: skip
         recovery = None
         try:
             core.send(pendings, "cell", {rank: {"code": code, "cell": core.cell} for rank in targets}, on_output=on_output)
@@ -156,7 +159,7 @@ class World:
         except KeyboardInterrupt:
             cells.close(pendings)
             diagnosis, recovery, status = core.diagnose(), self.interrupt(), "interrupted"
-        if diagnosis is None and beats() != counts:
+        if diagnosis is None and feed.num_calls() != before:
             diagnosis = self._after(pendings)
         outcomes = cells.outcomes(pendings, status)
         late = [outcome.rank for outcome in outcomes if outcome.status == "late"]

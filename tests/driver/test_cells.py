@@ -9,8 +9,9 @@ import pytest
 
 from labkit.driver.cells import MAY_RESOLVE, Clock, Watch, outcomes, run
 from labkit.driver.transport import Pending, Reply
-from labkit.timings import LOOK_EVERY_S, POLL_S, STALL_S
-from labkit.wire import Diagnosis, Evidence, Outcome, Stream, Verdict
+from labkit.errors import RankError
+from labkit.timings import ARRIVAL_S, LOOK_EVERY_S, POLL_S, STALL_S
+from labkit.wire import Call, Diagnosis, Evidence, Outcome, RankView, Stream, Verdict
 
 
 def said(code: str) -> Diagnosis:
@@ -144,3 +145,81 @@ def test_outcomes_of_who_has_answered_and_who_has_not() -> None:
     assert outcomes(pendings, "interrupted")[1].status == "interrupted"
     pendings[2].resolve(Reply(Outcome(2, "ok")))
     assert outcomes(pendings)[2].status == "dead", "a late reply of a rank that was given up is dropped"
+
+
+# ---- calls that contradict each other, seen without a stall
+def waiting(*shapes: tuple[int, ...]) -> Evidence:
+    calls = [Call(1, 1, "all_reduce", shape=shape, group_ranks=(0, 1, 2)) for shape in shapes]
+    return Evidence(3, ranks=tuple(RankView(rank, calls=(call,)) for rank, call in enumerate(calls)))
+
+
+@dataclass
+class Glanced(Ranks):
+    """Beats of three ranks, and what a glance at their beacons shows, by poll."""
+
+    shown: dict[int, Evidence] = field(default_factory=dict)
+    glances: int = 0
+
+    def __call__(self) -> tuple[float, ...]:
+        return (self.beat, 1.0, 2.0)
+
+    def glance(self) -> Evidence:
+        self.glances += 1
+        return self.shown[max(poll for poll in self.shown if poll <= self.polls)]
+
+    def look(self) -> Diagnosis:
+        super().look()
+        return Diagnosis(said("LK005").verdicts, self.glance())
+
+
+def glanced(shown: dict[int, Evidence], **known: object) -> tuple[Glanced, Diagnosis | None]:
+    ranks = Glanced(verdicts=[""], shown=shown, **known)
+    watch = Watch(ranks, ranks.look, 2.0, glance=ranks.glance)
+    return ranks, run([Pending(rank, "cell") for rank in range(3)], watch)
+
+
+def test_a_contradiction_is_told_without_a_stall() -> None:
+    ranks, diagnosis = glanced({0: waiting((8,), (4,), (8,))})
+    assert diagnosis.verdict.code == "LK005"
+    assert ranks.looks == [pytest.approx(3 * POLL_S)], "a poll to see that they wait, one glance, and one more"
+
+
+def test_who_is_on_the_way_gets_a_moment() -> None:
+    ranks, _ = glanced({0: waiting((8,), (4,))})
+    assert ranks.looks[0] == pytest.approx(2 * POLL_S + ARRIVAL_S, abs=POLL_S)
+    ranks, _ = glanced({0: waiting((8,), (4,)), 3: waiting((8,), (4,), (8,))})
+    assert ranks.looks[0] == pytest.approx(3 * POLL_S)
+
+
+def test_what_was_seen_once_and_is_gone_ends_nothing() -> None:
+    ranks, _ = glanced({0: waiting((8,), (4,), (8,)), 3: waiting((8,), (8,), (8,))})
+    assert ranks.looks[0] > STALL_S
+
+
+def test_ranks_that_move_are_not_looked_at() -> None:
+    class Moving(Glanced):
+        def __call__(self) -> tuple[float, ...]:
+            return (self.now, self.now, self.now)
+
+    ranks = Moving(verdicts=[""], shown={0: waiting((8,), (4,), (8,))})
+    run([Pending(0, "cell")], Watch(ranks, ranks.look, 1.0, glance=ranks.glance))
+    assert ranks.glances == 1, "the one of the last look, at the deadline"
+
+
+def test_ranks_that_wait_alike_are_looked_at_once() -> None:
+    ranks = Glanced(verdicts=[""], shown={0: waiting((8,), (8,), (8,))})
+    watch = Watch(ranks, lambda: HEALTHY, 0.2, glance=ranks.glance)
+    run([Pending(0, "cell")], watch)
+    assert ranks.glances == 1
+
+
+def test_a_controller_that_is_stopped_ends_the_wait() -> None:
+    ranks = Ranks(verdicts=[""])
+
+    def reachable() -> None:
+        if ranks.now > 50.5:
+            raise RankError("the controller (process 7) is stopped", hint="world.recover() lets it go on", ranks=[])
+
+    with pytest.raises(RankError, match=r"controller .* is stopped; world\.recover"):
+        run([Pending(0, "cell")], Watch(ranks, ranks.look, 5.0, reachable=reachable))
+    assert ranks.now - 50.5 < 0.5

@@ -198,3 +198,12 @@ def test_a_rank_that_answers_with_an_error_keeps_its_variables(
     assert (report.rung, report.replaced) == ("soft", ())
     assert report.kept == {"0": ("x",), "1": ("x",), "2": ("x",)}
     assert "a wait could not be cut: rank 1: RuntimeError: release failed; none" in report.steps
+
+
+def test_a_controller_that_was_stopped_goes_on_and_nothing_is_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = [True]
+    monkeypatch.setattr(world.core.cluster, "resume_controller", lambda: stopped.pop() if stopped else False)
+    report = world.recover()
+    assert (report.rung, report.replaced, report.steps[0]) == ("soft", (), "let the controller go on (SIGCONT)")
+    assert report.kept["0"] == ("x",)
+    assert sound(world)
