@@ -39,9 +39,9 @@ def test_what_breaks_the_groups(outcome: Outcome, evidence: Evidence | None, bro
 
 def test_a_learners_own_error_text_breaks_nothing() -> None:
     script = Script(2)
+    script.on("cell", raises("ValueError: NCCL: Connection reset", calls=(call("all_reduce"),)))
     with script.world() as world:
-        script.on("cell", raises("ValueError: NCCL: Connection reset", calls=(call("all_reduce"),)))
-        world.run_cell("x = torch.ones(1); dist.all_reduce(x); raise ValueError('NCCL: Connection reset')")
+        world.run_cell("dist.all_reduce(x); raise ValueError('NCCL: Connection reset')")
         assert world.broken == ""
 
 

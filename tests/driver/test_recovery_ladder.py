@@ -122,7 +122,7 @@ def test_nothing_helps(script: Script, world: World) -> None:
 
 def test_a_lost_controller_is_the_last_rung_at_once(script: Script, world: World) -> None:
     script.lost = True
-    assert "the controller is gone" in world.status().note
+    assert "the controller has exited" in world.status().note
     assert world.recover().rung == "cluster"
     assert sound(world)
 
@@ -202,7 +202,7 @@ def test_a_rank_that_answers_with_an_error_keeps_its_variables(
 
 def test_a_controller_that_was_stopped_goes_on_and_nothing_is_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = [True]
-    monkeypatch.setattr(world.core.cluster, "resume_controller", lambda: stopped.pop() if stopped else False)
+    monkeypatch.setattr(world.core.cluster, "resume_controller", lambda: bool(stopped) and stopped.pop())
     report = world.recover()
     assert (report.rung, report.replaced, report.steps[0]) == ("soft", (), "let the controller go on (SIGCONT)")
     assert report.kept["0"] == ("x",)
