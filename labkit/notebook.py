@@ -161,7 +161,7 @@ def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
         )
     if body is not None and not code.lstrip().startswith("%%"):
         code = f"# %%ranks {line}".rstrip() + "\n" + code  # so that "line 3" is line 3 of what the learner sees
-    number = max(world.cell + 1, prompt_number(shell))  # where possible the one in the cell's prompt
+    number = world.next_cell(prompt_number(shell))
     check_syntax(shell, code, number)
     armed = [injection for injection in world.injections if injection.active]
     screen = views.Screen(shell.display_pub.publish, watched(shell) and not args.quiet)

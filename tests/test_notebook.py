@@ -49,6 +49,9 @@ class PaperWorld:
     asked: list[tuple[str, Any, float | None]] = field(default_factory=list)
     on_output: Callable[[int, str, str], None] = lambda rank, name, text: None
 
+    def next_cell(self, prompt: int = 0) -> int:
+        return max(self.cell + 1, prompt)
+
     def run_cell(
         self,
         code: str,
@@ -59,7 +62,7 @@ class PaperWorld:
         on_notice: Any = None,
         cell: int = 0,
     ) -> CellResult:
-        self.cell = max(self.cell + 1, cell)
+        self.cell = cell
         self.asked.append((code, ranks, deadline_s))
         self.on_output, self.on_notice = on_output, on_notice
         self.last = self.answer(self)

@@ -9,7 +9,7 @@ import pytest
 
 from .pages import carry_out, copy, run
 
-PAGES = ("adding-a-fault.md", "adding-a-rule.md", "adding-a-lab.md", "adding-a-backend.md", "adding-an-algorithm.md")
+PAGES = tuple(f"adding-{name}.md" for name in ("a-fault", "a-rule", "a-lab", "a-backend", "an-algorithm", "an-instrument"))
 
 
 @pytest.mark.slow
@@ -21,6 +21,7 @@ def test_the_whole_pure_lane_passes_with_all_that_the_pages_add(root: Path, tmp_
     assert run(tree, "-c", "from labkit import labs; labs.write_index(labs.labs_folder())").returncode == 0
     pages = ["diagnosis/test_adding_a_rule.py", "faults/test_adding_a_fault.py", "labs/test_adding_a_lab.py"]
     pages += ["backends/test_adding_a_backend.py", "schedule/test_adding_an_algorithm.py"]
+    pages += ["instruments/test_adding_an_instrument.py"]
     without = [word for page in pages for word in ("--deselect", f"tests/{page}")]
     ran = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *without, limit_s=1400)
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]

@@ -134,13 +134,14 @@ class World:
 
         The cell ends when every rank has answered, at `deadline_s`, or as soon as it is certain that it
         can't end; then the result carries a diagnosis, and the ranks stay as they are until `recover`.
-        `on_notice` hears of a wait that may still end (a rank that is slow, stopped, or computing).
+        `on_notice` hears of a wait that may still end (a rank that is slow, stopped, or computing). `cell` is the
+        number from `next_cell`.
         Raises RankBusy or RankDead if a rank can't take a cell.
         """
         core = self.core
         targets, limit = core.ready(ranks), core.limit(deadline_s)
         started = time.monotonic()
-        core.cell = max(core.cell + 1, cell)
+        core.cell = cell or self.next_cell()
         core.targets, core.sources[core.cell] = targets, code
         feed = core.cluster.feed
         before = feed.num_calls()
@@ -193,6 +194,10 @@ class World:
             warnings.warn(f"a waiting rank could not be told to give up: {error.what}", stacklevel=2)
         after = core.diagnose()  # the same finding, and by now it is known that nothing was issued
         return after if after.verdict is not None and after.verdict.code == verdict.code else diagnosis
+
+    def next_cell(self, prompt: int = 0) -> int:
+        """The number of the next cell: the one in the notebook's prompt, unless an earlier cell has had it."""
+        return max(self.cell + 1, prompt)
 
     def run(
         self, op: str, ranks: Sequence[int] | int | None = None, *, deadline_s: float | None = None, **payload: Any
