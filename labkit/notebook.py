@@ -149,7 +149,7 @@ def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
     """`%%ranks` (with a body) and `%ranks`; find the world, check everything, run, show, raise."""
     args = parse_line(line)
     if body is not None and args.code:
-        raise UsageError(f"{args.code!r} is no rank and no option", hint=_USAGE)
+        raise UsageError(f"unrecognised argument {args.code!r}", hint=_USAGE)
     world = current()
     check_ranks(args.ranks or (), world.world_size)
     code = args.code if body is None else body

@@ -21,7 +21,7 @@ def targets_of(ranks: Sequence[int] | int | None, world_size: int) -> tuple[int,
     try:
         chosen = (ranks,) if isinstance(ranks, int) else tuple(ranks)
     except TypeError:
-        raise UsageError(f"{shown(ranks)} are no ranks", hint="give numbers, for example ranks=[0, 2]") from None
+        raise UsageError(f"ranks must be integers, not {shown(ranks)}", hint="give numbers, for example ranks=[0, 2]") from None
     wrong = [rank for rank in chosen if not is_whole(rank) or not 0 <= rank < world_size]
     if wrong or not chosen:
         there = "rank 0" if world_size == 1 else f"ranks 0-{world_size - 1}"
@@ -36,8 +36,7 @@ def ready_ranks(ranks: Sequence[int] | int | None, cluster: Cluster, pending: Ma
     targets = targets_of(ranks, cluster.world_size)
     dead = [rank for rank in targets if cluster.seats[rank].exit_code is not None]
     if dead:
-        are = "is" if len(dead) == 1 else "are"
-        raise RankDead(f"{join_ranks(dead)} {are} gone", hint="world.recover() replaces them", ranks=dead)
+        raise RankDead(f"the process of {join_ranks(dead)} has exited", hint="world.recover() replaces them", ranks=dead)
     busy = [rank for rank in targets if rank in pending and not pending[rank].done]
     if busy:
         run = "runs" if len(busy) == 1 else "run"
@@ -52,7 +51,7 @@ def ready_ranks(ranks: Sequence[int] | int | None, cluster: Cluster, pending: Ma
 def check_deadline(seconds: float) -> float:
     """A deadline that can be one; UsageError else."""
     if not is_number(seconds) or not 0 < seconds <= 86400:
-        raise UsageError(f"a deadline of {shown(seconds)} makes no sense", hint="give seconds, for example deadline_s=10")
+        raise UsageError(f"{shown(seconds)} is not a valid deadline", hint="give seconds above 0, for example deadline_s=10")
     return float(seconds)
 
 

@@ -33,14 +33,14 @@ def check_size(number: Any) -> int:
     """A number of elements or of bytes; UsageError else."""
     if not is_whole(number) or not 0 <= number <= MOST:
         hint = f"give at most {MOST:,}" if is_whole(number) and number > 0 else "give a whole number from 0"
-        raise UsageError(f"{shown(number)} is no size", hint=hint)
+        raise UsageError(f"{shown(number)} is not a valid size", hint=hint)
     return int(number)
 
 
 def check_rounds(number: Any, low: int = 1) -> int:
     """How often something is measured; UsageError else."""
     if not is_whole(number) or number < low:
-        raise UsageError(f"{shown(number)} rounds make no sense", hint=f"give a whole number from {low}")
+        raise UsageError(f"{shown(number)} is not a valid number of rounds", hint=f"give a whole number from {low}")
     return int(number)
 
 
@@ -62,13 +62,15 @@ def several(given: Any, hint: str) -> tuple[Any, ...]:
     try:
         return tuple(given)
     except TypeError:
-        raise UsageError(f"{shown(given)} names no algorithms", hint=hint) from None
+        raise UsageError(f"{shown(given)} does not name any algorithm", hint=hint) from None
 
 
 def catalogue_name(thing: Any) -> str:
     """The name under which an algorithm is known to the models; an `Algorithm` of the catalogue stands for its name."""
     if isinstance(thing, Schedule):
-        raise UsageError(f"a schedule of {thing.name} is no name", hint="name an algorithm; world.compare takes schedules")
+        raise UsageError(
+            f"a schedule of {thing.name} cannot be used as a name", hint="name an algorithm; world.compare takes schedules"
+        )
     if not isinstance(thing, Algorithm):
         return ALGORITHMS[thing].name
     if thing.name not in ALGORITHMS or ALGORITHMS[thing.name] is not thing:
@@ -98,7 +100,9 @@ def schedule_of(world: WorldCore, algorithm: Any, params: dict[str, Any]) -> Sch
         )
     if params:
         name = next(iter(params))
-        raise UsageError(f"{algorithm.name} is made already: {name} comes too late", hint="give it when you make the schedule")
+        raise UsageError(
+            f"{algorithm.name} is built already, so {name} cannot be changed", hint="give it when you build the schedule"
+        )
     return algorithm
 
 
@@ -129,7 +133,7 @@ def _refuse_wrong(schedule: Schedule) -> None:
     problems = check_schedule(schedule) or check_programs(programs(schedule))
     if problems:
         raise UsageError(
-            f"{schedule.name} is no all-reduce: {problems[0].sentence.rstrip('.')}",
+            f"{schedule.name} is not an all-reduce: {problems[0].sentence.rstrip('.')}",
             hint="its speed means nothing until it is mended; world.run_schedule shows what it does",
         )
 

@@ -156,7 +156,7 @@ DESK = Desk()
 def lab(name: str) -> Lab:
     """Open a lab by the name of its notebook, for instance "01-every-rank-the-same"; again starts it anew."""
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name of a lab", hint='it looks like "01-every-rank-the-same"')
+        raise UsageError(f"{name!r} is not the name of a lab", hint='it looks like "01-every-rank-the-same"')
     given = os.environ.get("LABKIT_RECORD", "").strip()
     DESK.lab = Lab(name, Path(given) if given else None)
     return DESK.lab

@@ -96,7 +96,7 @@ def script(world: WorldCore, show: str, cell: int | None = None, *, deadline_s: 
     if not code:
         raise UsageError(f"no rank cell {number}", hint=f"the last one is {world.cell}")
     if not show.isidentifier():
-        raise UsageError(f"{show!r} is no name of a variable", hint='for example labkit.torchrun("x")')
+        raise UsageError(f"{show!r} is not a variable name", hint='for example labkit.torchrun("x")')
     return run_script(world, code, show, f"cell_{number}.py", deadline_s)
 
 

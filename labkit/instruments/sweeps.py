@@ -114,7 +114,7 @@ def crossing(
         raise UsageError(f"{one} does not cross itself", hint="name two different algorithms")
     for name in (one, other):
         if ALGORITHMS[name].collective != "all_reduce":
-            raise UsageError(f"{name} is no all-reduce", hint="name two all-reduce algorithms")
+            raise UsageError(f"{name} is not an all-reduce", hint="name two all-reduce algorithms")
 
     with HOLDER.progress() as progress:
 

@@ -117,7 +117,7 @@ def test_a_dead_rank_is_told(script: Script, world: World) -> None:
     )
     result = world.run_cell("dist.all_reduce(x)")
     assert (result.diagnosis.verdict.code, result.outcomes[3].status) == ("LK001", "dead")
-    with pytest.raises(RankDead, match="rank 3 is gone"):
+    with pytest.raises(RankDead, match="the process of rank 3 has exited"):
         world.run("ping")
     report = world.recover()
     assert (report.rung, report.replaced) == ("ranks", (3,))

@@ -93,7 +93,7 @@ def test_entries_of_one_name_are_told_apart(world: World) -> None:
 
 def test_a_wrong_schedule_has_no_speed(world: World) -> None:
     lazy = from_steps("lazy", "all_reduce", 3, 1, [[Transfer(0, 1, 0, 1, reduce=True)]])
-    with pytest.raises(UsageError, match=r"lazy is no all-reduce: .*world.run_schedule shows what it does"):
+    with pytest.raises(UsageError, match=r"lazy is not an all-reduce: .*world.run_schedule shows what it does"):
         world.compare(["ring", lazy])
     assert world.cell == 0
 
@@ -105,27 +105,27 @@ TURNED_DOWN: list[tuple[Callable[[World], Any], str]] = [
     (lambda world: world.sweep([HUGE]), "sizes can't be"),
     (lambda world: world.sweep([1 << 70]), "sizes can't be"),
     (lambda world: world.sweep("999999999999999G"), "is not a size"),
-    (lambda world: world.sweep(1024, None), "None names no algorithms"),
+    (lambda world: world.sweep(1024, None), "None does not name any algorithm"),
     (lambda world: world.sweep(1024, [["ring"]]), "no algorithm ['ring']"),
     (lambda world: world.sweep(1024, [RING.schedule(3)]), "world.compare takes schedules"),
-    (lambda world: world.sweep(1024, rounds=0), "0 rounds make no sense"),
+    (lambda world: world.sweep(1024, rounds=0), "0 is not a valid number of rounds"),
     (lambda world: world.sweep(1024, ranks=[0, 0]), "rank 0 is named twice"),
     (lambda world: world.sweep(1024, ranks=[[0]]), "no rank [0]"),
-    (lambda world: world.sweep(1024, ranks=1.5), "1.5 are no ranks"),
+    (lambda world: world.sweep(1024, ranks=1.5), "ranks must be integers, not 1.5"),
     (lambda world: world.sweep(1024, dtype=["x"]), "no dtype ['x']"),
     (lambda world: world.sweep(1024, op=None), "no reduce op None"),
-    (lambda world: world.compare(None), "None names no algorithms"),
-    (lambda world: world.compare(5), "5 names no algorithms"),
+    (lambda world: world.compare(None), "None does not name any algorithm"),
+    (lambda world: world.compare(5), "5 does not name any algorithm"),
     (lambda world: world.compare([["ring"]]), "no algorithm ['ring']"),
-    (lambda world: world.compare(["ring"], rounds=None), "None rounds make no sense"),
-    (lambda world: world.compare(["ring"], num_bytes=HUGE), "an int is no size; give at most"),
+    (lambda world: world.compare(["ring"], rounds=None), "None is not a valid number of rounds"),
+    (lambda world: world.compare(["ring"], num_bytes=HUGE), "an int is not a valid size; give at most"),
     (lambda world: world.compare(["ring-all-gather"]), "all_gather can't be compared"),
     (lambda world: world.run_schedule(["ring"]), "no algorithm ['ring']"),
-    (lambda world: world.run_schedule("ring", numel=2**63), "is no size; give at most"),
+    (lambda world: world.run_schedule("ring", numel=2**63), "is not a valid size; give at most"),
     (lambda world: world.run_schedule("ring", numel=-1), "give a whole number from 0"),
     (lambda world: world.run_schedule("ring", op=None), "no reduce op None"),
     (lambda world: world.run_schedule("ring", dtype=["x"]), "no dtype ['x']"),
-    (lambda world: world.run_schedule(TREE.schedule(3), chunks=2), "chunks comes too late"),
+    (lambda world: world.run_schedule(TREE.schedule(3), chunks=2), "so chunks cannot be changed"),
     (lambda world: world.run_schedule(RING.schedule(1)), "a schedule for 1 rank;"),
     (lambda world: world.crossing("ring", "ring"), "ring does not cross itself"),
     (lambda world: world.crossing(RING, "ring"), "ring does not cross itself"),

@@ -138,7 +138,7 @@ def test_a_strange_guess_is_kept_and_its_file_is_whole(folder: Path, guess: obje
 
 @pytest.mark.parametrize("name", ["", "ring", "01", "../01-ring", "01-Ring", "1-ring"])
 def test_a_name_that_is_no_labs(folder: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="is no name of a lab"):
+    with pytest.raises(UsageError, match="is not the name of a lab"):
         labnote.lab(name)
 
 

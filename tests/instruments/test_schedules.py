@@ -71,7 +71,7 @@ def test_a_run_that_did_not_end_says_why_and_what_to_do_next(script: Script, wor
     for drawn in (str(run), to_html(run)):
         assert "rank 2 died" in drawn
         assert "world.recover() starts rank 2 again" in drawn
-    with pytest.raises(RankDead, match="rank 2 is gone"):
+    with pytest.raises(RankDead, match="the process of rank 2 has exited"):
         world.compare(["ring"])
     assert world.recover().replaced == (2,)
     assert world.compare(["ring"], rounds=1).timings

@@ -68,7 +68,7 @@ def test_a_cell_that_is_not_there_and_a_name_that_is_none(world: World) -> None:
     with pytest.raises(UsageError, match="no rank cell 999"):
         scripts.torchrun("x", cell=999)
     world.run_cell("x = torch.ones(1)")
-    with pytest.raises(UsageError, match="is no name of a variable"):
+    with pytest.raises(UsageError, match="is not a variable name"):
         scripts.torchrun("x.y")
 
 
