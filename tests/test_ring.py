@@ -270,7 +270,7 @@ damages = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(damages=damages, cut=st.none() | st.integers(0, ring.FILE_BYTES + 100))
 def test_a_damaged_beacon_reads_as_what_can_be_true(damages: list[tuple[int, bytes]], cut: int | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -290,7 +290,6 @@ def test_a_damaged_beacon_reads_as_what_can_be_true(damages: list[tuple[int, byt
         assert set(newest.calls) <= set(whole.calls)
 
 
-@settings(max_examples=100)
 @given(data=st.binary(max_size=300), filled=st.booleans())
 def test_any_bytes_are_read_without_an_error(data: bytes, filled: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

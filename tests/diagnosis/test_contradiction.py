@@ -118,13 +118,13 @@ def test_none_in_a_healthy_world(name: str) -> None:
     assert contradiction(WORLDS[name]) is None
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(healthy_worlds(), st.integers(0, 60), st.integers(1, 10_000))
 def test_none_in_a_healthy_world_at_any_moment(seen: World, ticks: int, seed: int) -> None:
     assert contradiction(seen.run(ticks, seed).evidence(60.0)) is None
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(slips(), st.integers(1, 40), st.integers(1, 1000))
 def test_what_is_found_at_any_moment_stays_and_has_a_verdict_at_once(slip: tuple[World, int, str], ticks: int, seed: int) -> None:
     seen, rank, _ = slip

@@ -128,7 +128,7 @@ def healthy_worlds(draw: st.DrawFn) -> World:
     return world("", dict(enumerate(scripts)), ranks, groups={"tp": pair})
 
 
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 @given(healthy_worlds(), st.integers(0, 60), st.integers(1, 10_000), st.floats(0, 0.25))
 def test_no_verdict_at_any_moment(seen: World, ticks: int, seed: int, waited_s: float) -> None:
     evidence = seen.run(ticks, seed).evidence(waited_s)
@@ -136,7 +136,7 @@ def test_no_verdict_at_any_moment(seen: World, ticks: int, seed: int, waited_s: 
     assert [rule.code for rule in RULES.values() if rule.claim(align(evidence))] == []
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(healthy_worlds(), st.integers(1, 10_000))
 def test_no_verdict_when_all_is_done(seen: World, seed: int) -> None:
     evidence = seen.run(None, seed).evidence(30.0)

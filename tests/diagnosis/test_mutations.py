@@ -50,7 +50,7 @@ def slips(draw: st.DrawFn) -> tuple[World, int, str]:
     return world(" ".join(tokens), {rank: " ".join(mine)}, ranks), rank, kind
 
 
-@settings(max_examples=500)
+@settings(max_examples=5 * settings().max_examples)
 @given(slips(), st.integers(1, 1000), st.booleans())
 def test_the_rank_is_named(slip: tuple[World, int, str], seed: int, after: bool) -> None:
     seen, rank, kind = slip
@@ -63,7 +63,7 @@ def test_the_rank_is_named(slip: tuple[World, int, str], seed: int, after: bool)
     event(f"{kind}: {verdicts[0].code}")
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(programs(), st.sampled_from(["busy99", "raise99", "die", "stop", ""]), st.data())
 def test_a_rank_that_does_not_come_is_named(tokens: list[str], fate: str, data: st.DataObject) -> None:
     ranks = data.draw(st.integers(3, 4))
@@ -77,7 +77,7 @@ def test_a_rank_that_does_not_come_is_named(tokens: list[str], fate: str, data: 
     assert set(verdict.waiting) == set(range(ranks)) - {rank}
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(slips(), st.integers(1, 1000))
 def test_with_two_ranks_the_slip_is_never_another_story(slip: tuple[World, int, str], seed: int) -> None:
     """Two ranks have no majority: there is a verdict, and it names one of the two or both."""
@@ -92,7 +92,7 @@ def test_with_two_ranks_the_slip_is_never_another_story(slip: tuple[World, int, 
 FATES = ("", "", "", "busy99", "raise99", "die", "stop", "leave", "ar90", "send91^0 ar92", "recv93^1")
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(programs(), st.lists(st.tuples(st.sampled_from(FATES), st.integers(0, 9)), min_size=2, max_size=5), st.data())
 def test_whatever_goes_wrong_at_once_no_two_rules_claim_the_same(
     tokens: list[str], fates: list[tuple[str, int]], data: st.DataObject

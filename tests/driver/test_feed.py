@@ -188,7 +188,7 @@ def test_beats_are_cheap_and_zero_without_a_beacon(here) -> None:
     assert [view.calls for view in Feed(folder, gone, Control({})).look(Evidence(2), ask=False).ranks] == [(), ()]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(
     damages=st.lists(
         st.tuples(

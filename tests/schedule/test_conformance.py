@@ -103,7 +103,7 @@ def test_ranks_agree_to_the_last_bit_exactly_where_that_is_declared(name: str) -
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 def test_any_algorithm_world_size_op_and_dtype(data: st.DataObject) -> None:
     algorithm = ALGORITHMS[data.draw(st.sampled_from(NAMES))]
     world_size = data.draw(st.integers(1, 20))
