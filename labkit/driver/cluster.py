@@ -29,6 +29,7 @@ FORM_DELAYS = 60  # and so many delays of a link between hosts: four ranks need 
 COME_UP_TIMEOUT_S = 60.0
 FORM_MOST_S = 120.0
 END_TIMEOUT_S = 5.0
+WHY = "`labkit doctor` looks for the reason"
 ANEW = "world.recover() starts all anew"
 _LOG = logging.getLogger("labkit.cluster")
 SLOW_LINKS = "groups form by some dozens of messages: give the links between the hosts more rate or less delay"
@@ -154,8 +155,8 @@ class Cluster:
                 if ended:
                     words = last_line(Path(self.folder.log(f"rank-{ended[0]}")))
                     raise StartError(
-                        f"{join_ranks(ended)} ended while starting: {words or 'without a word'}",
-                        hint="`labkit doctor`",
+                        f"{join_ranks(ended)} exited while starting: {words or 'nothing was printed'}",
+                        hint=WHY,
                         ranks=ended,
                     ) from None
                 if time.monotonic() > end:
@@ -178,7 +179,7 @@ class Cluster:
         values = [outcome.value["value"] for outcome in self._joined(pendings)]
         expected = self.world_size * (self.world_size + 1) / 2
         if values != [expected] * self.world_size:
-            raise RankError(f"the check all-reduce gave {values}, not {expected:g}", hint="`labkit doctor`", ranks=[])
+            raise RankError(f"the check all-reduce gave {values}, not {expected:g}", hint=WHY, ranks=[])
         return expected
 
     def _joined(self, pendings: list[Pending]) -> list[Outcome]:
@@ -192,14 +193,14 @@ class Cluster:
                 outcome = failed.future.result().outcome
                 raise RankError(
                     f"rank {failed.rank} could not join: {outcome.error or outcome.status}",
-                    hint="`labkit doctor`",
+                    hint=WHY,
                     ranks=[failed.rank],
                 )
             if not open_ones:
                 return [pending.future.result().outcome for pending in pendings]
             if time.monotonic() > end:
                 late = [p.rank for p in pendings if not p.done]
-                hint = "`labkit doctor`" if self.layout is None or self.layout.shape == Shape() else SLOW_LINKS
+                hint = WHY if self.layout is None or self.layout.shape == Shape() else SLOW_LINKS
                 raise DeadlineExceeded(f"{join_ranks(late)} did not join generation {self.generation}", hint=hint, ranks=late)
             wait(open_ones, timeout=0.1, return_when=FIRST_COMPLETED)
 
@@ -224,7 +225,7 @@ class Cluster:
             child.kill()
         if left := wait_ended(children, timeout_s):
             late = [rank for rank, child in zip(ranks, children, strict=True) if child in left]
-            raise DeadlineExceeded(f"{join_ranks(late)} did not end", hint="`labkit stop`", ranks=late)
+            raise DeadlineExceeded(f"{join_ranks(late)} did not end", hint="`labkit stop` tries again", ranks=late)
         for rank, child in zip(ranks, children, strict=True):
             self.seats[rank].exit_code = child.exit_code
             self.transport.rank_gone(rank)

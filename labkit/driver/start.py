@@ -74,7 +74,7 @@ def bring_up(
     group_timeout_s: float = GROUP_TIMEOUT_S, on_progress: Callable[[str], None] | None = None,
     listeners: Sequence[Listener] = (),
 ) -> World:  # fmt: skip
-    """The same beside whatever runs: the caller's own, who has to stop it."""
+    """Start a world beside the one that runs, if one does; the caller has to stop it."""
     began = time.monotonic()
     gpus = find_gpus() if backend == "auto" or BACKENDS[backend].needs_gpu else []
     num_ranks = ranks if ranks is not None else len(gpus) or DEFAULT_RANKS
@@ -96,7 +96,7 @@ def _overridden(ranks: int | None, backend: str) -> tuple[int | None, str]:
     text = os.environ.get("LABKIT_RANKS", "").strip()
     if text:
         if not text.isdecimal():
-            raise UsageError(f"LABKIT_RANKS is {text!r}", hint="set it to a number such as 4, or unset it")
+            raise UsageError(f"LABKIT_RANKS must be a number, not {text!r}", hint="set it to 4, for example, or unset it")
         ranks = int(text)
     return ranks, os.environ.get("LABKIT_BACKEND", "").strip() or backend
 
@@ -111,7 +111,7 @@ def _check(ranks: int | None, backend: str, mode: str, launcher: str) -> None:
     if ranks is None:
         return
     if not is_whole(ranks) or ranks < 1:
-        raise UsageError(f"a world of {ranks!r} ranks can't be", hint="give a whole number from 1, for example ranks=4")
+        raise UsageError(f"ranks must be a whole number from 1, not {ranks!r}", hint="for example ranks=4")
     if ranks > MAX_RANKS:
         raise UsageError(f"{ranks} ranks are too many for one machine", hint=f"give at most {MAX_RANKS}", ranks=ranks)
 

@@ -74,7 +74,7 @@ def _enter(path: str, kind: int) -> None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        _end("its host is gone; world.stop(), and start a new world")
+        _end("the process that holds its host has exited; world.stop(), and start a new world")
     if ctypes.CDLL(None, use_errno=True).setns(descriptor, kind) != 0:
         _end(f"it can't enter its host: {os.strerror(ctypes.get_errno())}")
     os.close(descriptor)

@@ -77,7 +77,7 @@ def test_environment_overrides_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABKIT_RANKS", "")
     assert _overridden(8, "nccl") == (8, "nccl")
     monkeypatch.setenv("LABKIT_RANKS", "many")
-    with pytest.raises(UsageError, match="LABKIT_RANKS is 'many'"):
+    with pytest.raises(UsageError, match="LABKIT_RANKS must be a number, not 'many'"):
         _overridden(8, "nccl")
 
 
