@@ -18,7 +18,10 @@ from .reference import FLOATS, INTEGERS, sense
 WORLDS = [*range(1, 18), 64]
 NAMES = list(ALGORITHMS)
 each_algorithm = pytest.mark.parametrize("name", NAMES)
-each_world = pytest.mark.parametrize("world_size", WORLDS)
+AT_ONCE = {*range(1, 9), 12, 16, 17}  # in `make quick`; the others take as long again
+each_world = pytest.mark.parametrize(
+    "world_size", [size if size in AT_ONCE else pytest.param(size, marks=pytest.mark.slow) for size in WORLDS]
+)
 
 
 def variants(algorithm: Algorithm, world_size: int) -> list[dict[str, Any]]:

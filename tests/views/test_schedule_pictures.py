@@ -56,7 +56,7 @@ def test_a_long_schedule_stays_readable_as_text() -> None:
     assert lines[1].endswith("... 64 transfers")
 
 
-@pytest.mark.parametrize("ranks", [8, 16, 100])
+@pytest.mark.parametrize("ranks", [8, 16, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["ring", "pairwise-all-to-all", "double-tree"])
 def test_a_plain_print_is_the_text_and_fits_a_terminal(name: str, ranks: int) -> None:
     record = trace(ALGORITHMS[name].schedule(ranks), 12_345)
@@ -95,10 +95,11 @@ def test_a_learners_own_ring_is_drawn_as_one_too() -> None:
     assert kind_of(trace(from_steps("mine", "all_reduce", 3, 1, steps), 8)) == "ring"
 
 
+@pytest.mark.parametrize("sizes", [SIZES, pytest.param((64,), marks=pytest.mark.slow)], ids=["to 16", "64"])
 @pytest.mark.parametrize("portrait", [False, True])
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
-def test_boxes_never_touch_and_nothing_leaves_the_picture(name: str, portrait: bool) -> None:
-    for ranks in (*SIZES, 64):
+def test_boxes_never_touch_and_nothing_leaves_the_picture(name: str, portrait: bool, sizes: tuple[int, ...]) -> None:
+    for ranks in sizes:
         scene = place(seen(name, ranks), portrait=portrait)
         for one, other in itertools.combinations(scene.boxes, 2):
             assert one[0] + one[2] <= other[0] + 0.01 or other[0] + other[2] <= one[0] + 0.01 or (
