@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from labkit.doctor.base import Context
-from labkit.doctor.checks.strays import judge_strays
+from labkit.doctor.checks.folders import judge_strays
 from labkit.errors import StartError, WireError
 from labkit.processes import identify, pid_namespace
 from labkit.runfolder import (
@@ -349,7 +349,7 @@ def test_judge_strays() -> None:
     assert judge_strays(FoundWorlds()).status == "ok"
     assert judge_strays(FoundWorlds((owned,))).detail == "1 world running, nothing left over"
     found = judge_strays(FoundWorlds((stray, owned, dead)))
-    assert (found.status, found.detail) == ("warn", "2 processes of 1 world whose notebook is gone")
+    assert (found.status, found.detail) == ("warn", "2 processes of 1 world whose notebook has ended")
     assert found.facts["pids"] == (200, 201)
     assert judge_strays(FoundWorlds((dead,))).status == "note"
     assert judge_strays(FoundWorlds((), ("/tmp/x",))).status == "note"

@@ -1,4 +1,4 @@
-"""Is the temporary folder writable, private and not full?"""
+"""Is the temporary folder writable, private and not full, and has a world outlived its notebook in it?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import stat
 import tempfile
 from pathlib import Path
 
-from ...runfolder import OWN_FOLDER, distrust
+from ...errors import count
+from ...runfolder import OWN_FOLDER, FoundWorlds, distrust, find_worlds
 from ...units import format_bytes
 from ..base import Context, Finding, check
 
@@ -51,7 +52,7 @@ def _try(folder: str) -> tuple[str, bool]:
 
 
 @check("tempdir", "Temporary folder", order=50)
-def run(context: Context) -> Finding:
+def run_tempdir(context: Context) -> Finding:
     try:
         folder = tempfile.gettempdir()
     except FileNotFoundError as error:
@@ -59,3 +60,29 @@ def run(context: Context) -> Finding:
     why, private = _try(folder)
     free, root = shutil.disk_usage(folder).free, context.run_root
     return judge_tempdir(folder, free, why, private, str(root), distrust(root))
+
+
+def judge_strays(found: FoundWorlds) -> Finding:
+    states = ("owned", "stray", "dead", "elsewhere")
+    by_state = {state: [world for world in found.worlds if world.state == state] for state in states}
+    pids = tuple(pid for world in by_state["stray"] for pid in world.living)
+    facts = {"pids": pids, "damaged": found.damaged, **{state: len(worlds) for state, worlds in by_state.items()}}
+    if found.distrust:
+        return Finding("warn", f"{found.distrust}; what is in it is not believed", OWN_FOLDER, facts)
+    if pids:
+        worlds = len(by_state["stray"])
+        text = f"{count(len(pids), 'process', 'es')} of {count(worlds, 'world')} whose notebook has ended"
+        return Finding("warn", text, "labkit stop ends exactly those", facts)
+    if found.damaged:
+        step = "remove the folder if no world of yours runs"
+        return Finding("note", f"{found.damaged[0]} has no readable world.json", step, facts)
+    running = f"{count(len(by_state['owned']), 'world')} running" if by_state["owned"] else "no world running"
+    if by_state["dead"]:
+        text = f"{running}; {count(len(by_state['dead']), 'folder')} of ended worlds"
+        return Finding("note", text, "labkit stop removes them", facts)
+    return Finding("ok", f"{running}, nothing left over", facts=facts)
+
+
+@check("strays", "Left over", order=61)
+def run_strays(context: Context) -> Finding:
+    return judge_strays(find_worlds(context.run_root))
