@@ -10,6 +10,7 @@ import psutil
 
 from ..backends import BACKENDS
 from ..errors import LabkitError, StartError, UsageError
+from ..processes import state_of_pid
 from ..registry import unknown
 from ..units import is_whole
 from .spaces import MARK, SWITCH, Hosts, Shape
@@ -46,13 +47,13 @@ class HostLayout:
 
     def check(self) -> None:
         """StartError if the hosts are not there any more."""
-        there = self.own.alive if self.own is not None else all(map(_lives, (self.switch, *self.pids)))
+        there = self.own.alive if self.own is not None else all(state_of_pid(pid) != "dead" for pid in (self.switch, *self.pids))
         if not there:
             raise StartError("the processes that hold this world's hosts have exited", hint=ANEW)
 
     def check_wire(self) -> None:
         """StartError if nothing can pass from host to host any more."""
-        wired = self.own.wired if self.own is not None else self.relay == 0 or _lives(self.relay)
+        wired = self.own.wired if self.own is not None else self.relay == 0 or state_of_pid(self.relay) != "dead"
         if not wired:
             raise StartError("the relay between this world's hosts has exited, so nothing passes from host to host", hint=ANEW)
 
@@ -97,14 +98,6 @@ def layout_for(num_ranks: int, hosts: int | str, shape: Shape, order: str) -> Ho
         raise UsageError(f"hosts must be a whole number from 2, not {hosts!r}", hint="for example hosts=2, or leave it out")
     places, own = place(num_ranks, hosts, order), Hosts(hosts, shape)
     return HostLayout(tuple(own.pids), own.switch, own.shape, places, own)
-
-
-def _lives(pid: int) -> bool:
-    """Whether a process is there, and not only the entry of one that has ended."""
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
 
 
 def _lasting() -> tuple[int, tuple[int, ...], int, Shape]:
