@@ -10,6 +10,7 @@ LATE_TIMES = 4.0  # if it was also so many times as late as the second last
 # ---- watching a cell
 POLL_S = 0.015  # between two looks at the beacons; a look reads 60 bytes a rank
 ARRIVAL_S = 0.045  # for the other ranks to come where two already contradict each other: then it is clear who is wrong
+GLANCE_REST = 10.0  # so many times as long as a glance at the newest calls took, none is taken: many ranks share few cores
 REACH_EVERY_S = 0.25  # between two looks at the controller, without which no answer comes
 LOOK_EVERY_S = 0.4  # between two judgements of a stall that may still end
 ANSWER_S = 0.25  # for the answer of a rank's control thread; a rank that holds the interpreter lock gives none

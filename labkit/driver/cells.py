@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..diagnosis import RULES, Contradiction, contradiction
-from ..timings import ARRIVAL_S, LOOK_EVERY_S, POLL_S, REACH_EVERY_S, STALL_S
+from ..timings import ARRIVAL_S, GLANCE_REST, LOOK_EVERY_S, POLL_S, REACH_EVERY_S, STALL_S
 from ..wire import Diagnosis, Evidence, Outcome
 from .transport import Pending
 
@@ -51,7 +51,7 @@ class Watch:
     def __post_init__(self) -> None:
         self.suspected: tuple[Contradiction, float] | None = None
         self.examined: tuple[tuple[int, float], ...] = ()
-        self.reached_s = float("-inf")
+        self.reached_s = self.glance_again_s = float("-inf")
         self.clock: Clock = getattr(self.beats, "clock", None) or Clock()
         self.started_s = self.moved_s = self.clock.now_s()
         self.expired = False
@@ -78,9 +78,11 @@ class Watch:
 
         It must be seen twice. Who is wrong is clearer with all members, so those that are on their way get a moment.
         """
-        if still == self.examined:
+        if self.glance is None or still == self.examined or now_s < self.glance_again_s:
             return None
-        found = contradiction(self.glance()) if self.glance is not None else None
+        found = contradiction(self.glance())
+        seen_s = self.clock.now_s()
+        self.glance_again_s = seen_s + GLANCE_REST * (seen_s - now_s)
         before, self.suspected = self.suspected, None
         if found is None:
             self.examined = still

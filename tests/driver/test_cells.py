@@ -213,6 +213,23 @@ def test_ranks_that_wait_alike_are_looked_at_once() -> None:
     assert ranks.glances == 1
 
 
+def test_a_glance_that_takes_long_is_taken_seldom() -> None:
+    class Slow(Glanced):
+        def __call__(self) -> tuple[float, ...]:
+            return (1.0, 2.0, float(self.polls))  # one rank moves all the time, so there is always something new
+
+        def glance(self) -> Evidence:
+            self.now += 0.01
+            return super().glance()
+
+    ranks = Slow(verdicts=[""], shown={0: waiting((8,), (8,), (8,))})
+    run([Pending(0, "cell")], Watch(ranks, lambda: HEALTHY, 2.0, glance=ranks.glance))
+    assert ranks.glances == 1, "the two that wait have been seen"
+    ranks = Slow(verdicts=[""], shown={0: waiting((8,), (4,), (8,))})
+    run([Pending(0, "cell")], Watch(ranks, lambda: HEALTHY, 1.0, glance=ranks.glance))
+    assert ranks.glances * 0.01 < 0.12, "a tenth of the time at most"
+
+
 def test_a_controller_that_is_stopped_ends_the_wait() -> None:
     ranks = Ranks(verdicts=[""])
 
