@@ -26,6 +26,19 @@ class Activity(StrEnum):
     CALL = "call"
 
 
+class RankState(StrEnum):
+    """What a rank's card shows: its mark and its colour follow from this word alone."""
+
+    STARTING = "starting"
+    IDLE = "idle"
+    RUNNING = "running"  # a cell, outside of any call
+    WAITING = "waiting"  # inside a call
+    STUCK = "stuck"  # inside a call of groups that are broken
+    STOPPED = "stopped"
+    DEAD = "dead"
+    ENDED = "ended"  # the world is stopped
+
+
 class CallState(StrEnum):
     """How far a call has come."""
 

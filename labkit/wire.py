@@ -12,6 +12,7 @@ from .document import Printed
 from .plain import KIND, dumps, from_plain, int_keys, loads, record, to_plain
 from .recovered import RecoveryReport
 from .tensors import TensorSample, TensorTable
+from .vocabulary import CallState
 
 __all__ = [
     "KIND", "RecoveryReport", "TensorSample", "TensorTable", "dumps", "from_plain", "int_keys", "loads", "record", "to_plain",
@@ -89,6 +90,11 @@ class Call:
         return " ".join(("x".join(map(str, self.shape)), self.dtype, self.reduce_op)).rstrip()
 
     @property
+    def waits(self) -> bool:
+        """The rank is inside of it: issued, not completed, and not asynchronous."""
+        return self.state == CallState.ISSUED and not self.async_op
+
+    @property
     def p2p(self) -> bool:
         return self.seq == 0
 
@@ -142,7 +148,7 @@ class RankView:
     def waiting_in(self) -> Call | None:
         """The call this rank is inside of, if it is."""
         for call in self.calls:
-            if call.state == "issued" and not call.async_op:
+            if call.waits:
                 return call
         return None
 
@@ -308,16 +314,26 @@ class OpResult(Printed):
 
 @record
 class RankCard:
-    """One rank as its card shows it; `state` is a short phrase such as "idle" or "in all_reduce #5"."""
+    """One rank as its card shows it.
+
+    `state`: a word of `vocabulary.RankState`. `phrase`: what it does in a few words, such as "in all_reduce #5";
+    empty where the state's own word says it all. `detail`: where, and for how long.
+    """
 
     rank: int
     pid: int
     device: str
     backend: str
     state: str
+    phrase: str = ""
     detail: str = ""
     host: str = "localhost"
     memory_bytes: int = 0
+
+    @property
+    def doing(self) -> str:
+        """What the rank does, in words."""
+        return self.phrase or self.state
 
 
 @record

@@ -127,7 +127,7 @@ class Rank:
     def view(self, shift_s: float, seat: Seat, generation: int, *, ask: bool) -> RankView:
         """As a look sees it; `shift_s` leads from the script's time to the machine's."""
         asked = ask and self.pid.state == "running" and (self.act.answers or not self.busy)
-        waiting = any(each.state == "issued" and not each.async_op for each in self.calls)
+        waiting = any(each.waits for each in self.calls)
         calls = tuple(
             replace(c, issued_s=c.issued_s + shift_s, returned_s=c.returned_s and c.returned_s + shift_s) for c in self.calls
         )

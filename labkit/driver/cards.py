@@ -1,31 +1,61 @@
-"""A rank's card: what it is at, in a short phrase."""
+"""A rank's card: what it does, as a state, a short phrase and a detail."""
 
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 from ..processes import memory_bytes
-from ..wire import RankCard, RankView
+from ..vocabulary import Activity, ProcessState, RankState
+from ..wire import Call, RankCard, RankView
 from .core import Seat
+
+
+class Seen(NamedTuple):
+    """What a card says of a rank: its state, the words for it, and where."""
+
+    state: RankState
+    phrase: str = ""
+    detail: str = ""
 
 
 def make_card(view: RankView, seat: Seat, backend: str) -> RankCard:
     """The card of a rank as it was seen."""
-    state, detail = describe(view)
-    memory = memory_bytes(view.pid)
-    return RankCard(view.rank, view.pid, seat.device, backend, state, detail, host=seat.host, memory_bytes=memory)
+    return RankCard(
+        view.rank, view.pid, seat.device, backend, *describe(view), host=seat.host, memory_bytes=memory_bytes(view.pid)
+    )
 
 
-def describe(view: RankView) -> tuple[str, str]:
-    """A rank's state as a short phrase, and where."""
-    if view.process == "dead":
-        return "dead", f"exit code {view.exit_code}"
-    if view.process == "stopped":
-        return "stopped", "SIGSTOP"
-    waiting = view.waiting_in
-    if waiting is not None and view.activity != "idle":
-        waited = time.monotonic() - waiting.issued_s
-        return f"in {waiting}", f"{waiting.site}, for {waited:.1f} s" if waiting.site else f"for {waited:.1f} s"
-    if view.activity == "cell":
-        return f"running cell {view.cell}", str(view.line or "") if view.answers else "holds the interpreter lock"
-    return "idle", f"last cell raised {view.error.type}" if view.error else ""
+def describe(view: RankView, *, broken: bool = False) -> Seen:
+    """What a rank does: the one place that decides a card's state. `broken`: its groups are, so a call can't complete."""
+    if view.process == ProcessState.DEAD:
+        return Seen(RankState.DEAD, "", "" if view.exit_code is None else f"exit code {view.exit_code}")
+    seen = _alive(view, broken)
+    if view.process == ProcessState.STOPPED:
+        return Seen(RankState.STOPPED, "", f"SIGSTOP, {seen.phrase}" if seen.phrase else "SIGSTOP")
+    return seen
+
+
+def _alive(view: RankView, broken: bool) -> Seen:
+    if view.activity == Activity.IDLE:
+        return Seen(RankState.IDLE, "", f"last cell raised {view.error.type}" if view.error else "")
+    waiting = [call for call in view.calls if call.waits]
+    if waiting:
+        call = waiting[-1]
+        detail = f"for {max(0.0, time.monotonic() - call.issued_s):.1f} s"
+        where = f"{call.site}, {detail}" if call.site else detail
+        return Seen(RankState.STUCK, f"stuck in {call}", where) if broken else Seen(RankState.WAITING, f"in {call}", where)
+    if view.activity != Activity.CELL:
+        return Seen(RankState.IDLE)
+    phrase = f"running cell {view.cell}"
+    if not view.answers:
+        return Seen(RankState.RUNNING, phrase, "holds the interpreter lock")
+    return Seen(RankState.RUNNING, phrase, str(view.line) if view.line else _passed(view.calls[-1:], view.cell))
+
+
+def _passed(newest: tuple[Call, ...], cell: int) -> str:
+    """The call of this cell that a rank has left behind, where its line is not known."""
+    for call in newest:
+        if call.site is not None and call.site.cell == cell:
+            return f"past {call}, line {call.site.line}"
+    return ""

@@ -140,7 +140,7 @@ def _merge(
             seat.rank, seat.pid, process, seat.exit_code, stack=stack, stack_from=source, error=error, answers=answers
         )
     calls = state.calls
-    waiting = any(call.state == "issued" and not call.async_op for call in calls)
+    waiting = any(call.waits for call in calls)
     return RankView(
         rank=seat.rank, pid=seat.pid, process=process, exit_code=seat.exit_code,
         activity="call" if waiting and state.activity == "cell" else state.activity, cell=state.cell,

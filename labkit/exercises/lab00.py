@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import join_ranks
 from ..units import format_seconds
+from ..vocabulary import RankState
 from ..wire import CellResult, TensorTable, WorldStatus
 from ._base import NotYet, check, no_text, rows
 from .guess import Answer, Found
@@ -112,7 +113,7 @@ def deadline(result: CellResult, status: WorldStatus) -> Found:
     late = [outcome.rank for outcome in _cell(result).outcomes if outcome.status == "late"]
     if not late:
         raise NotYet("no rank missed the deadline", hint="run the cell that never ends again")
-    busy = [card.rank for card in status.cards if card.state != "idle"]
+    busy = [card.rank for card in status.cards if card.state != RankState.IDLE]
     if busy or status.note:
         verb = "is" if len(busy) == 1 else "are"
         raise NotYet(f"{join_ranks(busy)} {verb} not free yet" if busy else status.note, hint="world.recover() frees the ranks")

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import join_ranks
 from ..faults import FAULTS
 from ..units import format_seconds
+from ..vocabulary import RankState
 from ..wire import CellResult, Diagnosis, WorldStatus
 from ._base import NotYet, check
 from .clinic import CASES, answered
@@ -193,12 +194,12 @@ def timeout(short: CellResult, long: CellResult) -> Found:
 @check("09/interrupt")
 def interrupt(before: WorldStatus, after: WorldStatus) -> Found:
     """The ranks were waiting when the notebook had its prompt back; now they are free, in the same processes."""
-    waiting = [card.rank for card in before.cards if card.state.startswith("in ")]
+    waiting = [card.rank for card in before.cards if card.state in (RankState.WAITING, RankState.STUCK)]
     if not waiting:
         raise NotYet(
             "no rank was waiting before", hint="run before = world.status() while the ranks hang, before world.interrupt()"
         )
-    busy = [card.rank for card in after.cards if card.state != "idle"]
+    busy = [card.rank for card in after.cards if card.state != RankState.IDLE]
     if busy or after.note:
         verb = "is" if len(busy) == 1 else "are"
         raise NotYet(f"{join_ranks(busy)} {verb} not free yet" if busy else after.note, hint="call world.interrupt() first")

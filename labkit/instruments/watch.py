@@ -6,14 +6,14 @@ asked: of the beacon only the header and the newest calls are read, a few hundre
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
-from ..driver.cards import make_card
+from ..driver.cards import Seen, describe, make_card
 from ..driver.core import Seat, WorldCore, instrument
 from ..processes import memory_bytes, state_of_pid
-from ..ring import RingReader, RingState
-from ..wire import Call, RankCard, WorldStatus
+from ..ring import RingReader
+from ..vocabulary import ProcessState, RankState
+from ..wire import RankCard, RankView, WorldStatus
 
 NEWEST = 4  # calls looked at, so that one that waits is found behind asynchronous ones
 
@@ -44,7 +44,7 @@ class Live:
         """The rank cards, without asking any rank."""
         world = self.world
         if self.over:
-            cards = tuple(RankCard(seat.rank, seat.pid, seat.device, world.backend, "ended") for seat in world.seats)
+            cards = tuple(RankCard(seat.rank, seat.pid, seat.device, world.backend, RankState.ENDED) for seat in world.seats)
         elif world.folder.is_dir():
             cards = tuple(self._card(seat) for seat in world.seats)
         else:  # a world without beacons
@@ -56,50 +56,26 @@ class Live:
         )  # fmt: skip
 
     def _card(self, seat: Seat) -> RankCard:
-        card = RankCard(seat.rank, seat.pid, seat.device, self.world.backend, "", memory_bytes=self._memory_of(seat.pid))
-        process = "dead" if seat.exit_code is not None else state_of_pid(seat.pid)
-        if process == "dead":
-            return replace(card, state="dead", detail="" if seat.exit_code is None else f"exit code {seat.exit_code}")
+        dead = seat.exit_code is not None
+        process = ProcessState.DEAD if dead else state_of_pid(seat.pid)
         path = self.world.folder / f"rank-{seat.rank}.beacon"
-        seen = self._readers.setdefault(seat.rank, RingReader(path)).newest(NEWEST)
-        if seen is not None and seen.pid != seat.pid:
-            seen = None  # its predecessor's
-        state, detail = describe(seen, broken=bool(self.world.broken))
-        if process == "stopped":
-            return replace(card, state="stopped", detail=f"SIGSTOP, {state}" if state != "idle" else "SIGSTOP")
-        return replace(card, state=state, detail=detail)
+        ring = None if dead else self._readers.setdefault(seat.rank, RingReader(path)).newest(NEWEST)
+        if ring is not None and ring.pid != seat.pid:
+            ring = None  # its predecessor's
+        view = RankView(seat.rank, seat.pid, process, seat.exit_code)
+        if ring is not None:
+            view = replace(view, activity=ring.activity, cell=ring.cell, calls=ring.calls)
+        seen = describe(view, broken=bool(self.world.broken))
+        if seen.state == RankState.IDLE:
+            last = f"last call: {ring.calls[-1]}" if ring and ring.calls else ""
+            seen = Seen(RankState.IDLE, "", last) if ring else Seen(RankState.STARTING)
+        memory = self._memory_of(seat.pid)
+        return RankCard(seat.rank, seat.pid, seat.device, self.world.backend, *seen, memory_bytes=memory)
 
     def _memory_of(self, pid: int) -> int:
         if pid not in self._memory:  # once: it costs more than all the rest
             self._memory[pid] = memory_bytes(pid)
         return self._memory[pid]
-
-
-def describe(seen: RingState | None, *, broken: bool = False) -> tuple[str, str]:
-    """A rank's state as a short phrase, and where."""
-    if seen is None:
-        return "starting", ""
-    call = _newest_that_matters(seen.calls)
-    if call is None:
-        return (f"running cell {seen.cell}" if seen.activity == "cell" else "idle"), ""
-    where = str(call.site) if call.site is not None else ""
-    if _waits(call) and seen.activity != "idle":
-        waited = f"for {max(0.0, time.monotonic() - call.issued_s):.1f} s"
-        return f"{'stuck in' if broken else 'in'} {call}", f"{where}, {waited}" if where else waited
-    if seen.activity == "cell":
-        in_this_cell = call.site is not None and call.site.cell == seen.cell
-        return f"running cell {seen.cell}", f"past {call}, line {call.site.line}" if in_this_cell and call.site else ""
-    return "idle", f"last call: {call}"
-
-
-def _newest_that_matters(calls: tuple[Call, ...]) -> Call | None:
-    """The call a rank waits in, else its last one."""
-    waiting = [call for call in calls if _waits(call)]
-    return waiting[-1] if waiting else calls[-1] if calls else None
-
-
-def _waits(call: Call) -> bool:
-    return call.state == "issued" and not call.async_op
 
 
 @instrument

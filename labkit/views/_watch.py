@@ -46,7 +46,7 @@ def plain_card(card: RankCard) -> dict[str, Any]:
         "rank": f"rank {card.rank}",
         "symbol": symbol,
         "accent": accent,
-        "state": card.state,
+        "state": card.doing,
         "detail": card.detail,
         "facts": facts(card),
     }

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from ..document import Heading, Node, Pairs, Paragraph, Picture, Table, Tree, as_text
 from ..units import format_bytes, format_seconds
+from ..vocabulary import RankState
 from ..wire import RankCard, WorldStatus
 from . import _html as h
 from ._base import add
 from ._text import clean, count, one_line
+
+_MARKS: dict[str, tuple[str, str]] = {
+    RankState.IDLE: ("✓", "good"),
+    RankState.WAITING: ("…", "wait"),
+    RankState.STOPPED: ("…", "wait"),
+    RankState.STUCK: ("✗", "bad"),
+    RankState.DEAD: ("✗", "bad"),
+}
 
 
 def headline(status: WorldStatus) -> str:
@@ -17,15 +26,7 @@ def headline(status: WorldStatus) -> str:
 
 def look(card: RankCard) -> tuple[str, str]:
     """Symbol and accent of a card: never the colour alone."""
-    state = card.state.lower()
-    if any(word in state for word in ("dead", "gone", "died", "killed", "lost", "stuck")):
-        return "✗", "bad"
-    in_a_call = state.startswith("in ") and not state.startswith("in cell")
-    if in_a_call or any(word in state for word in ("stopped", "wait", "late")):
-        return "…", "wait"
-    if "idle" in state or "ready" in state:
-        return "✓", "good"
-    return "▸", "info"
+    return _MARKS.get(card.state, ("▸", "info"))
 
 
 def _table(status: WorldStatus) -> Table:
@@ -38,7 +39,7 @@ def _table(status: WorldStatus) -> Table:
     for card in cards:
         row = [str(card.rank), *([card.host] if hosts else []), card.device, card.backend, str(card.pid or "-")]
         row += [format_bytes(card.memory_bytes) if card.memory_bytes else "-"] if memory else []
-        rows.append([clean(cell) for cell in [*row, one_line(card.state, 60), one_line(card.detail, 80)]])
+        rows.append([clean(cell) for cell in [*row, one_line(card.doing, 60), one_line(card.detail, 80)]])
     return Table(head, rows, right=(0,), words=True)
 
 
@@ -55,7 +56,7 @@ def facts(card: RankCard) -> list[tuple[str, str]]:
 def _card(card: RankCard) -> str:
     symbol, accent = look(card)
     rank = f'<span class="lk-rank">rank {h.esc(card.rank)}</span>'
-    state = f'<span class="lk-state">{symbol} {h.esc(card.state)}</span>'
+    state = f'<span class="lk-state">{symbol} {h.esc(card.doing)}</span>'
     rest: list[Node] = [Paragraph(card.detail, "detail")] if card.detail else []
     body = h.as_html([*rest, Pairs(facts(card))])
     return f'<article class="lk-card lk-{accent}"><p class="lk-lead">{rank}{state}</p>{body}</article>'

@@ -10,6 +10,7 @@ from labkit.driver import cards
 from labkit.driver.cards import describe, make_card
 from labkit.driver.feed import Seat
 from labkit.processes import ScriptedPid
+from labkit.vocabulary import RankState
 from labkit.wire import Call, CallSite, CodeError, Frame, RankView
 
 SITE = CallSite("cell 3", 2)
@@ -20,24 +21,29 @@ def waiting(**known: object) -> Call:
 
 
 CASES = {
-    "idle": (RankView(0), ("idle", "")),
-    "idle after an error": (RankView(0, error=CodeError("ValueError", "no")), ("idle", "last cell raised ValueError")),
-    "dead": (RankView(0, process="dead", exit_code=-9, activity="cell", calls=(waiting(),)), ("dead", "exit code -9")),
-    "stopped": (RankView(0, process="stopped", activity="call", calls=(waiting(),)), ("stopped", "SIGSTOP")),
-    "in a call": (RankView(0, activity="call", calls=(waiting(),)), ("in all_reduce #5", "cell 3, line 2, for 1.5 s")),
+    "idle": (RankView(0), ("idle", "", "")),
+    "idle after an error": (RankView(0, error=CodeError("ValueError", "no")), ("idle", "", "last cell raised ValueError")),
+    "dead": (RankView(0, process="dead", exit_code=-9, activity="cell", calls=(waiting(),)), ("dead", "", "exit code -9")),
+    "stopped": (
+        RankView(0, process="stopped", activity="call", calls=(waiting(),)), ("stopped", "", "SIGSTOP, in all_reduce #5"),
+    ),
+    "in a call": (RankView(0, activity="call", calls=(waiting(),)), ("waiting", "in all_reduce #5", "cell 3, line 2, for 1.5 s")),
     "in a call of a library": (
-        RankView(0, activity="call", calls=(Call(1, 0, "send", issued_s=101.5),)), ("in send", "for 0.0 s"),
+        RankView(0, activity="call", calls=(Call(1, 0, "send", issued_s=101.5),)), ("waiting", "in send", "for 0.0 s"),
     ),
     "running": (
         RankView(0, activity="cell", cell=3, stack=(Frame("cell 3", 7, "f"), Frame("x.py", 1, "g"))),
-        ("running cell 3", "cell 3, line 7"),
+        ("running", "running cell 3", "cell 3, line 7"),
     ),
-    "running, no line known": (RankView(0, activity="cell", cell=3), ("running cell 3", "")),
+    "running, no line known": (RankView(0, activity="cell", cell=3), ("running", "running cell 3", "")),
     "an asynchronous call is no wait": (
-        RankView(0, activity="cell", cell=3, calls=(waiting(async_op=True),)), ("running cell 3", ""),
+        RankView(0, activity="cell", cell=3, calls=(waiting(async_op=True),)),
+        ("running", "running cell 3", "past all_reduce #5, line 2"),
     ),
-    "holds the lock": (RankView(0, activity="cell", cell=3, answers=False), ("running cell 3", "holds the interpreter lock")),
-    "a call left behind by a cell that ended": (RankView(0, activity="idle", calls=(waiting(),)), ("idle", "")),
+    "holds the lock": (
+        RankView(0, activity="cell", cell=3, answers=False), ("running", "running cell 3", "holds the interpreter lock"),
+    ),
+    "a call left behind by a cell that ended": (RankView(0, activity="idle", calls=(waiting(),)), ("idle", "", "")),
 }  # fmt: skip
 
 
@@ -46,6 +52,11 @@ def test_a_state_in_a_short_phrase(name: str, monkeypatch) -> None:
     monkeypatch.setattr(cards, "time", SimpleNamespace(monotonic=lambda: 101.5))
     view, phrase = CASES[name]
     assert describe(view) == phrase
+
+
+def test_a_call_of_broken_groups_is_stuck() -> None:
+    view = RankView(0, activity="call", calls=(waiting(),))
+    assert describe(view, broken=True)[:2] == (RankState.STUCK, "stuck in all_reduce #5")
 
 
 def test_a_card_has_identity_and_place() -> None:

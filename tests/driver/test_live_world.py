@@ -234,7 +234,7 @@ def test_busy_and_dead_ranks_refuse_a_cell_in_one_line(world_of: WorldMaker) -> 
     world.try_fault("swapped-order", 1)
     with pytest.raises(RankBusy, match=r"world.recover"):
         world.run_cell("1")
-    assert all("in " in card.state for card in world.status().cards)
+    assert all(card.state == "waiting" for card in world.status().cards)
     world.recover()
     os.kill(world.status().cards[2].pid, signal.SIGKILL)
     time.sleep(0.3)

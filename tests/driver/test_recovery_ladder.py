@@ -49,7 +49,7 @@ def test_a_healthy_world_is_left_alone(world: World) -> None:
 def test_soft_keeps_every_process_and_variable(script: Script, world: World) -> None:
     pids = [card.pid for card in world.status().cards]
     hang(script, world)
-    assert [card.state for card in world.status().cards] == ["idle", "in barrier #1", "in barrier #1"]
+    assert [card.doing for card in world.status().cards] == ["idle", "in barrier #1", "in barrier #1"]
     report = world.recover()
     assert (report.rung, report.freed, report.replaced, report.generation) == ("soft", (1, 2), (), 2)
     assert report.kept == {"0": ("x",), "1": ("x",), "2": ("x",)}

@@ -131,7 +131,7 @@ def status(*states: str, first_pid: int = 5, note: str = "", mode: str = "raw") 
 
 
 def test_interrupt() -> None:
-    waiting, free = status("in all_reduce #1", "in all_reduce #1", "running cell 4"), status("idle", "idle", "idle")
+    waiting, free = status("waiting", "waiting", "running"), status("idle", "idle", "idle")
     assert CHECKS["09/interrupt"](waiting, free).startswith("ranks 0 and 1 were waiting")
     assert refused("09/interrupt", free, free).what == "no rank was waiting before"
     assert refused("09/interrupt", waiting, waiting).what == "ranks 0-2 are not free yet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import pytest
 
 from labkit.driver.feed import Seat
-from labkit.instruments.watch import NEWEST, Live, describe
+from labkit.instruments.watch import NEWEST, Live
 from labkit.ring import SLOTS, RingReader, RingState, RingWriter, read_ring
-from labkit.wire import Call, CallSite
+from labkit.wire import Call, CallSite, RankCard
 
 SITE = CallSite("cell 7", 3, "<module>")
 
@@ -46,24 +47,42 @@ def test_the_newest_call_is_that_of_a_whole_read(writer: RingWriter, tmp_path: P
     assert (str(seen.calls[-1]), seen.calls[-1].state, seen.calls[-1].site) == (f"all_reduce #{count}", "issued", SITE)
 
 
-def test_a_call_that_waits_is_found_behind_asynchronous_ones(writer: RingWriter, tmp_path: Path) -> None:
-    writer.issue(call(1))
-    writer.issue(call(2, op="broadcast", async_op=True))
-    assert describe(glance(tmp_path))[0] == "in all_reduce #1"
+def card_of(tmp_path: Path, broken: str = "") -> RankCard:
+    world = PaperWorld(tmp_path, os.getpid())
+    world.broken = broken
+    return Live(world).look().cards[0]  # type: ignore[arg-type]
 
 
-def test_phrases(writer: RingWriter, tmp_path: Path) -> None:
-    assert describe(None) == ("starting", "")
-    assert describe(glance(tmp_path)) == ("running cell 7", "")
-    slot = writer.issue(call(1, issued_s=time.monotonic() - 2.0))
-    state, detail = describe(glance(tmp_path))
-    assert state == "in all_reduce #1"
+@pytest.fixture
+def own_writer(tmp_path: Path) -> RingWriter:
+    made = RingWriter(tmp_path / "rank-0.beacon", rank=0, pid=os.getpid())
+    made.state(cell=7, activity="cell", now_s=1.0, started_s=1.0, generation=1)
+    return made
+
+
+def test_a_call_that_waits_is_found_behind_asynchronous_ones(own_writer: RingWriter, tmp_path: Path) -> None:
+    own_writer.issue(call(1))
+    own_writer.issue(call(2, op="broadcast", async_op=True))
+    assert card_of(tmp_path).doing == "in all_reduce #1"
+
+
+def test_states_and_phrases(tmp_path: Path, own_writer: RingWriter) -> None:
+    def seen(broken: str = "") -> tuple[str, str, str]:
+        card = card_of(tmp_path, broken)
+        return card.state, card.doing, card.detail
+
+    assert seen() == ("running", "running cell 7", "")
+    slot = own_writer.issue(call(1, issued_s=time.monotonic() - 2.0))
+    state, doing, detail = seen()
+    assert (state, doing) == ("waiting", "in all_reduce #1")
     assert detail.startswith("cell 7, line 3, for 2.")
-    assert describe(glance(tmp_path), broken=True)[0] == "stuck in all_reduce #1"
-    writer.finish(slot, 1, "done", 3.0)
-    assert describe(glance(tmp_path)) == ("running cell 7", "past all_reduce #1, line 3")
-    writer.state(cell=7, activity="idle", now_s=4.0, started_s=1.0, generation=1)
-    assert describe(glance(tmp_path)) == ("idle", "last call: all_reduce #1")
+    assert seen("since cell 7")[:2] == ("stuck", "stuck in all_reduce #1")
+    own_writer.finish(slot, 1, "done", 3.0)
+    assert seen() == ("running", "running cell 7", "past all_reduce #1, line 3")
+    own_writer.state(cell=7, activity="idle", now_s=4.0, started_s=1.0, generation=1)
+    assert seen() == ("idle", "idle", "last call: all_reduce #1")
+    (tmp_path / "rank-0.beacon").unlink()
+    assert seen() == ("starting", "starting", "")
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 40, b"y" * 200_000])
@@ -84,8 +103,6 @@ class PaperWorld:
 
 
 def test_cards_of_a_rank_that_runs_dies_and_is_stopped_with_its_world(tmp_path: Path) -> None:
-    import os
-
     writer = RingWriter(tmp_path / "rank-0.beacon", rank=0, pid=os.getpid())
     writer.issue(call(1))
     world = PaperWorld(tmp_path, os.getpid())
@@ -94,7 +111,7 @@ def test_cards_of_a_rank_that_runs_dies_and_is_stopped_with_its_world(tmp_path: 
     assert live.look().cards[0].state == "idle"
     writer.state(cell=7, activity="cell", now_s=1.0, started_s=1.0, generation=1)
     world.broken = "since cell 7"
-    assert live.look().cards[0].state == "stuck in all_reduce #1"
+    assert live.look().cards[0].doing == "stuck in all_reduce #1"
     assert "world.recover()" in live.look().note
     world.seats[0].exit_code = -9
     assert (live.look().cards[0].state, live.look().cards[0].detail) == ("dead", "exit code -9")
@@ -103,8 +120,6 @@ def test_cards_of_a_rank_that_runs_dies_and_is_stopped_with_its_world(tmp_path: 
 
 
 def test_a_look_is_cheap(tmp_path: Path) -> None:
-    import os
-
     writer = RingWriter(tmp_path / "rank-0.beacon", rank=0, pid=os.getpid())
     for index in range(1, SLOTS + 1):
         writer.issue(call(index))

@@ -126,9 +126,9 @@ def table(
 def status() -> WorldStatus:
     cards = (
         RankCard(0, 4201, "cpu", "gloo", "idle", memory_bytes=180 * 2**20),
-        RankCard(1, 4202, "cpu", "gloo", "in all_reduce #5", "cell 7, line 5", memory_bytes=181 * 2**20),
-        RankCard(2, 4203, "cpu", "gloo", "dead", "ended with signal 9", memory_bytes=0),
-        RankCard(3, 4204, "cpu", "gloo", "in cell 7", memory_bytes=182 * 2**20),
+        RankCard(1, 4202, "cpu", "gloo", "waiting", "in all_reduce #5", "cell 7, line 5", memory_bytes=181 * 2**20),
+        RankCard(2, 4203, "cpu", "gloo", "dead", detail="ended with signal 9", memory_bytes=0),
+        RankCard(3, 4204, "cpu", "gloo", "running", "in cell 7", memory_bytes=182 * 2**20),
     )
     return WorldStatus(
         4, "gloo", "raw", 2, "fork", cards, started_in_s=1.84, note="rank 2 is gone; world.recover() makes a new one"

@@ -12,7 +12,9 @@ from labkit import wire
 from labkit.errors import UnknownName
 from labkit.recovered import about
 from labkit.views import VIEWS, to_html, to_text
-from labkit.wire import Diagnosis, OpResult, Outcome, RecoveryReport
+from labkit.views.world_status import look
+from labkit.vocabulary import RankState
+from labkit.wire import Diagnosis, OpResult, Outcome, RankCard, RecoveryReport
 
 VERDICT = (
     "LK002: rank 2 called broadcast (cell 7, line 3) while ranks 0, 1 and 3 wait in\n"
@@ -70,6 +72,22 @@ def test_cards_carry_a_symbol_besides_the_colour(samples: Any) -> None:
     for mark in ("✓ idle", "… in all_reduce #5", "✗ dead", "▸ in cell 7"):
         assert mark in html
     assert html.count("<article") == 4
+
+
+@pytest.mark.parametrize("state", RankState)
+def test_marks_and_colours_follow_from_the_state_whatever_the_words_say(state: RankState) -> None:
+    looks = {
+        look(RankCard(0, 1, "cpu", "gloo", state, phrase))
+        for phrase in ("", "dead", "stuck in a call", "in x", "idle", "new words")
+    }
+    assert len(looks) == 1
+
+
+def test_the_states_have_their_marks() -> None:
+    marks = {state: look(RankCard(0, 1, "cpu", "gloo", state)) for state in RankState}
+    assert {state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("✗", "bad")} == {"dead", "stuck"}
+    assert {state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("…", "wait")} == {"waiting", "stopped"}
+    assert [state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("✓", "good")] == ["idle"]
 
 
 def test_a_host_is_named_where_there_are_several(samples: Any) -> None:
