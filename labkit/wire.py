@@ -11,11 +11,13 @@ from typing import Any
 from .document import Printed
 from .plain import KIND, dumps, from_plain, int_keys, loads, record, to_plain
 from .recovered import RecoveryReport
+from .status import RankCard, WorldStatus
 from .tensors import TensorSample, TensorTable
 from .vocabulary import CallState
 
 __all__ = [
-    "KIND", "RecoveryReport", "TensorSample", "TensorTable", "dumps", "from_plain", "int_keys", "loads", "record", "to_plain",
+    "KIND", "RankCard", "RecoveryReport", "TensorSample", "TensorTable", "WorldStatus", "dumps", "from_plain", "int_keys", "loads",
+    "record", "to_plain",
 ]  # fmt: skip
 
 
@@ -310,44 +312,6 @@ class OpResult(Printed):
     @property
     def values(self) -> tuple[Any, ...]:
         return tuple(outcome.value for outcome in self.outcomes)
-
-
-@record
-class RankCard:
-    """One rank as its card shows it.
-
-    `state`: a word of `vocabulary.RankState`. `phrase`: what it does in a few words, such as "in all_reduce #5";
-    empty where the state's own word says it all. `detail`: where, and for how long.
-    """
-
-    rank: int
-    pid: int
-    device: str
-    backend: str
-    state: str
-    phrase: str = ""
-    detail: str = ""
-    host: str = "localhost"
-    memory_bytes: int = 0
-
-    @property
-    def doing(self) -> str:
-        """What the rank does, in words."""
-        return self.phrase or self.state
-
-
-@record
-class WorldStatus(Printed):
-    """The rank cards and the world's own facts."""
-
-    world_size: int
-    backend: str
-    mode: str
-    generation: int
-    launcher: str
-    cards: tuple[RankCard, ...]
-    started_in_s: float = 0.0
-    note: str = ""
 
 
 @record

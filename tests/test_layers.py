@@ -26,6 +26,7 @@ LEAVES = {
     "units",
     "plain",
     "recovered",
+    "status",
     "tensors",
     "wire",
     "ring",
