@@ -16,8 +16,8 @@ from .tensors import TensorSample, TensorTable
 from .vocabulary import CallState
 
 __all__ = [
-    "KIND", "RankCard", "RecoveryReport", "TensorSample", "TensorTable", "WorldStatus", "dumps", "from_plain", "int_keys", "loads",
-    "record", "to_plain",
+    "KIND", "RankCard", "RecoveryReport", "TensorSample", "TensorTable", "WorldStatus", "dumps", "from_plain", "int_keys",
+    "loads", "record", "to_plain",
 ]  # fmt: skip
 
 
