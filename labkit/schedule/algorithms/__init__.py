@@ -1,1 +1,1 @@
-"""One file per algorithm, found by name in `ALGORITHMS`."""
+"""The algorithms, each found by name in `ALGORITHMS`; a file holds one family."""
