@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from traitlets.config import Config
 
 from labkit import notebook
 from labkit.errors import DeadlineExceeded, NoWorld, RankRaised, UsageError
@@ -79,16 +81,19 @@ def world(monkeypatch: pytest.MonkeyPatch) -> PaperWorld:
     return made
 
 
+NO_HISTORY = Config({"HistoryManager": {"enabled": False}})  # its threads end one by one at exit
+
+
 @pytest.fixture
 def shell(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     monkeypatch.delenv("LABKIT_LIVE", raising=False)
     InteractiveShell.clear_instance()
-    made = InteractiveShell.instance()
-    made.history_manager.enabled = False
+    made = InteractiveShell.instance(config=NO_HISTORY)
     notebook.load_ipython_extension(made)
     yield made
     made.history_manager.end_session()
+    atexit.unregister(made.atexit_operations)  # it collects garbage: half a second for each shell at the end of a long run
     InteractiveShell.clear_instance()
 
 
