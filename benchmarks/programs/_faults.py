@@ -41,18 +41,18 @@ def watching(path: Path, before: int) -> Iterator[list[float]]:
 def looking(world: Any) -> Iterator[list[tuple[float, Any]]]:
     """Inside, every diagnosis that the world makes is kept with its time."""
     looks: list[tuple[float, Any]] = []
-    real = world.diagnose
+    real = world.core.judge
 
-    def diagnose() -> Any:
-        diagnosis = real()
+    def judge(evidence: Any, *more: Any) -> Any:
+        diagnosis = real(evidence, *more)
         looks.append((time.monotonic(), diagnosis))
         return diagnosis
 
-    world.diagnose = diagnose
+    world.core.judge = judge
     try:
         yield looks
     finally:
-        del world.diagnose
+        del world.core.judge
 
 
 def once(world: Any, name: str, deadline_s: float) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def once(world: Any, name: str, deadline_s: float) -> dict[str, Any]:
     from the last beat of any rank; `told_s`: from that beat until the caller has it, by a notice or as the result.
     """
     spec, rank = FAULTS[name], world.world_size - 1
-    beacon = world._cluster.folder.path / world._cluster.seats[rank].beacon
-    with watching(beacon, world._fired(rank)) as fired, looking(world) as looks:
+    beacon = world.core.folder / f"rank-{rank}.beacon"
+    with watching(beacon, world.core.fired(rank)) as fired, looking(world) as looks:
         told: list[tuple[float, Any]] = []
         with world.inject(name, rank):
             result = world.run_cell(

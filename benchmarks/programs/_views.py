@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-from labkit.driver.live import Live
-
 from labkit import views
 from labkit.driver.world import World
 
@@ -27,7 +25,7 @@ def picture(world: World, numel: int, rounds: int) -> list[float]:
 
 def watched(world: World, numel: int, count: int, rounds: int) -> dict[str, list[float]]:
     """Seconds of blocks of all-reduces with and without live cards, in turn."""
-    live, taken = Live(world), {"ours": [], "beside": []}
+    live, taken = world.watch(), {"ours": [], "beside": []}
     for number in range(rounds):
         for name in ("ours", "beside") if number % 2 else ("beside", "ours"):
             if name == "ours":

@@ -88,7 +88,7 @@ class Ops:
     def memory(self) -> dict[str, int]:
         """PSS of every process of the world, by what it is."""
         pids = [outcome.value["pid"] for outcome in self.world.run("ping").outcomes]
-        cluster = self.world._cluster
+        cluster = self.world.core.cluster
         around = [cluster.pids["controller"], cluster.pids["store"]]
         if self._arguments.launcher != "subprocess":
             from labkit.driver.current import HOLDER
