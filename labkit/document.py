@@ -62,7 +62,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under a head. In text, columns in `right` are set to the right; with `words` a wide last column is wrapped."""
+    """Rows under a head. In text, columns in `right` are set to the right; with `words` a wide last column is wrapped.
+
+    A column that is only drawn, in HTML, is left out of text.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
@@ -176,13 +179,15 @@ def wrap(text: str, indent: int = 0) -> str:
 
 
 def _table(table: Table) -> str:
-    rows = [[cell.text if isinstance(cell, Cell) else cell for cell in row] for row in table.rows]
-    rows = [list(table.head), *rows] if table.head_in_text else rows
+    seen = [i for i in range(len(table.head)) if not all(_drawn(row[i]) for row in table.rows) or not table.rows]
+    right = {place for place, i in enumerate(seen) if i in table.right}
+    rows = [[_words(row[i]) for i in seen] for row in table.rows]
+    rows = [[table.head[i] for i in seen], *rows] if table.head_in_text else rows
     if not rows:
         return ""
     caption = [wrap(table.caption)] if table.caption else []
     if not table.words:
-        return "\n".join([*caption, bands(rows, right=table.right)])
+        return "\n".join([*caption, bands(rows, right=right)])
     last = len(rows[0]) - 1
     taken = sum(2 + max(len(row[i]) for row in rows) for i in range(last))
     room = max(WIDTH - taken, _LEAST)
@@ -190,7 +195,16 @@ def _table(table: Table) -> str:
     for row in rows:
         pieces = [piece for line in row[last].split("\n") for piece in (textwrap.wrap(line, room) or [""])]
         lines += [[*(row[:last] if not i else [""] * last), piece] for i, piece in enumerate(pieces)]
-    return "\n".join([*caption, columns(lines, right=table.right)])
+    return "\n".join([*caption, columns(lines, right=right)])
+
+
+def _words(cell: str | Cell) -> str:
+    return cell.text if isinstance(cell, Cell) else cell
+
+
+def _drawn(cell: str | Cell) -> bool:
+    """A cell that a terminal can't show."""
+    return isinstance(cell, Cell) and not cell.text and bool(cell.html)
 
 
 @dataclass(frozen=True)

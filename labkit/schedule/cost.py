@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..document import Printed
 from ..errors import UsageError
 from ..plain import record
 from ..registry import unknown
-from ..units import algbw_gb_per_s, format_bytes, format_seconds
+from ..units import algbw_gb_per_s
 from .algorithm import ALGORITHMS, Algorithm, Path, algorithms_for
 from .bandwidth import busbw_factor
 from .checks import check_int, check_number
@@ -51,7 +52,7 @@ class Link:
 
 
 @record
-class Price:
+class Price(Printed):
     """Predicted seconds, and what they are made of; `algbw` and `busbw` in GB/s as the field's tools count them."""
 
     name: str
@@ -73,15 +74,6 @@ class Price:
     @property
     def busbw_gb_per_s(self) -> float:
         return self.algbw_gb_per_s * busbw_factor(self.collective, self.world_size)
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        parts = f"{format_seconds(self.latency_s)} latency + {format_seconds(self.transfer_s)} transfer"
-        more = f" + {format_seconds(self.reduce_s)} reducing" if self.reduce_s else ""
-        size = f"{format_bytes(self.num_bytes)} on {self.world_size} ranks"
-        return f"{self.name}, {size}: {format_seconds(self.seconds)} = {parts}{more}"
 
 
 def predict(name: str, world_size: int, num_bytes: float, link: Link, **params: Any) -> Price:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import field
 
-from ..document import wrap
+from ..document import Printed, wrap
 from ..errors import count, join_ranks
 from ..plain import record
 from ..registry import unknown
@@ -202,7 +202,7 @@ class Timing(Rounds):
 
 
 @record
-class Comparison:
+class Comparison(Printed):
     """All-reduce algorithms side by side, taken in turn with the library's own, which comes last; `where`: on which hosts."""
 
     world_size: int
@@ -232,17 +232,3 @@ class Comparison:
         if len(self.library.times_s) < 2:
             return ""
         return "The speed is the median of each round's ratio, not the ratio of the medians."
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        width = max(len(each.name) for each in self.timings)
-        what = f"all-reduce of {format_bytes(self.num_bytes)} on {count(self.world_size, 'rank')}"
-        lines = [f"{what}, median of {len(self.library.times_s)}" + (f", {self.where}" if self.where else "")]
-        for each in self.timings:
-            spread = f"{format_seconds(each.low_s)} to {format_seconds(each.high_s)}"
-            part = f"{self.speed(each.name):.2f} of the library's speed" if each is not self.library else ""
-            lines.append(f"{each.name:<{width}}  {format_seconds(each.median_s):>8}  ({spread})  {part}".rstrip())
-        lines += [self.ratios] if self.ratios else []
-        return wrap(with_source("\n".join(lines), self.source))

@@ -7,7 +7,7 @@ import io
 import statistics
 from collections.abc import Sequence
 
-from ..document import wrap
+from ..document import Printed
 from ..errors import UsageError, count
 from ..plain import record
 from ..units import algbw_gb_per_s, format_bytes, format_seconds
@@ -112,7 +112,7 @@ class Sweep:
 
 
 @record
-class Crossing:
+class Crossing(Printed):
     """Where one algorithm overtakes another: predicted from the fit of few sizes, then measured around there."""
 
     one: str
@@ -124,16 +124,13 @@ class Crossing:
     comparisons: tuple[Comparison, ...]
     source: Source | None = None
 
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
+        """What was predicted, and what was measured."""
         said = format_bytes(self.predicted_bytes) if self.predicted_bytes is not None else "at no size"
         seen = format_bytes(self.measured_bytes) if self.measured_bytes is not None else "at none of the sizes"
         fitted = f"{format_seconds(self.link.alpha_s)} a message, {1e-9 / max(self.link.beta_s_per_byte, 1e-18):.2f} GB/s"
-        both = f"{self.one} and {self.other} on {count(self.world_size, 'rank')}"
-        text = f"{both} cross: predicted {said} (from {fitted}), measured {seen}"
-        return wrap(with_source(text, self.source))
+        return f"predicted {said} (from {fitted}), measured {seen}"
 
 
 def collective_of(name: str) -> str:

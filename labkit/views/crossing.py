@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from ..document import Paragraph, Picture, Tree, tree_of
+from ..document import Heading, Node, Paragraph, Picture, Tree, tree_of
 from ..schedule import predict
 from ..schedule.sweeps import Crossing
 from . import costs
 from ._base import add
 from ._html import as_html
+from ._text import count
 from .measured import recorded
 
 
@@ -52,10 +53,11 @@ def _crossings(crossing: Crossing, runs: costs.Runs) -> list[costs.CostCrossing]
 
 def tree(crossing: Crossing) -> Tree:
     """The sentence, and both curves; a terminal has the sentence alone."""
-    head, _, rest = str(dataclasses.replace(crossing, source=None)).partition(": ")
+    head = f"{crossing.one} and {crossing.other} on {count(crossing.world_size, 'rank')} cross"
     drawn = curves(crossing)
     table = as_html(tree_of(drawn)) if drawn is not None else ""
-    return [Picture(as_html([recorded([Paragraph(f"{rest}."), Picture(table)], crossing.source, head=head)]), str(crossing))]
+    parts: list[Node] = [Picture(as_html([Heading(head)])), Paragraph(crossing.sentence, label=head), Picture(table)]
+    return [recorded(parts, crossing.source)]
 
 
 def rich(crossing: Crossing) -> dict[str, Any]:

@@ -106,15 +106,20 @@ def _times(each: Timing | Point, most: float, about: str) -> tuple[Cell, str, st
 def comparison_tree(found: Comparison) -> Tree:
     """A bar and its spread for each algorithm, the library's own last."""
     what = f"all-reduce of {format_bytes(found.num_bytes)} of {found.dtype} on {count(found.world_size, 'rank')}"
-    head = f"{what}, {count(len(found.library.times_s), 'round')} in turn{f', {found.where}' if found.where else ''}"
+    rounds = count(len(found.library.times_s), "round")
+    head = f"{what}, median of {rounds} in turn{f', {found.where}' if found.where else ''}"
     most = max(each.high_s for each in found.timings)
-    rows = [
-        (each.name, *_times(each, most, each.name), "" if each is found.library else f"{found.speed(each.name):.2f}")
-        for each in found.timings
-    ]
-    table = Table(("", "time", "median", "low to high", "× the library's speed"), rows)
-    parts: list[Node] = [table, Paragraph(f"{_BAR_KEY} {found.ratios}".rstrip(), "tag")]
-    return [Picture(h.as_html([recorded(parts, found.source, head=head)]), str(found))]
+    rows: list[list[str | Cell]] = []
+    for each in found.timings:
+        drawn, median, spread = _times(each, most, each.name)
+        speed = f"{found.speed(each.name):.2f}"
+        ours = "" if each is found.library else Cell(f"{speed} of the library's speed", speed)
+        rows.append([each.name, drawn, median, Cell(f"({spread})", spread), ours])
+    head_of_table = ("", "time", "median", "low to high", "× the library's speed")
+    table = Table(head_of_table, rows, right=(2,), head_in_text=False)
+    parts: list[Node] = [table, Picture(h.as_html([Paragraph(_BAR_KEY, "tag")]))]
+    parts += [Paragraph(found.ratios, "tag")] if found.ratios else []
+    return [recorded(parts, found.source, head=head)]
 
 
 # ---- hosts
@@ -188,7 +193,8 @@ def price_tree(price: Price) -> Tree:
     drawn = bar([(f"lk-{name}", seconds) for name, seconds in parts], about)
     head = f"{price.name}, {format_bytes(price.num_bytes)} on {count(price.world_size, 'rank')}"
     lead = h.as_html([Heading(head), Paragraph(_brief(price.seconds), "lead")])
-    return [Picture(f'<div class="lk-price">{lead}{drawn}{said}</div>', str(price))]
+    text = " + ".join(f"{_brief(seconds)} {name}" for name, seconds in parts)
+    return [Picture(f'<div class="lk-price">{lead}{drawn}{said}</div>', f"{head}: {_brief(price.seconds)} = {text}")]
 
 
 add(Sweep, sweep_tree)

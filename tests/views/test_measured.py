@@ -10,10 +10,12 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
+from labkit.document import Cell, Table, as_text
 from labkit.exercises.lab03_tables import TABLES
 from labkit.schedule import ALGORITHMS, Link, Schedule, check_schedule, count, predict, trace
 from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Source, Timing
 from labkit.schedule.sweeps import Crossing, Point, Sweep
+from labkit.units import format_seconds
 from labkit.views import VIEWS, row, to_html, to_rich, to_text
 from labkit.views._plotly import MIME
 
@@ -187,6 +189,27 @@ def test_a_price_shows_its_parts_as_shares_of_one_bar() -> None:
     assert "reducing" not in drawn
     assert "under 1 µs transfer, 0%" in body(predict("ring", 8, 1024, Link.of(5, 10)))
     assert "reducing" in body(predict("ring", 8, 1 << 20, Link.of(5, 10, 20)))
+
+
+def test_text_and_picture_say_the_same_of_a_comparison_a_crossing_and_a_price() -> None:
+    found = compared(1 << 20)
+    head, *lines = to_text(found).splitlines()
+    assert head in words(found)
+    for each, line in zip(found.timings, lines, strict=False):
+        for number in (each.median_s, each.low_s, each.high_s):
+            assert format_seconds(number) in line
+            assert format_seconds(number) in words(found)
+    crossing = a_crossing()
+    assert " ".join(to_text(crossing).split()).endswith(crossing.sentence)
+    assert crossing.sentence in words(crossing)
+    price = predict("ring", 8, 1024, Link.of(5, 10))
+    assert to_text(price) == "ring, 1 KiB on 8 ranks: 70 µs = 70 µs latency + under 1 µs transfer"
+    assert "under 1 µs transfer" in words(price)
+
+
+def test_a_column_of_drawings_is_no_column_of_text() -> None:
+    rows = [["a", Cell("", "<svg></svg>"), "1"], ["bc", Cell("", "<svg></svg>"), "22"]]
+    assert as_text([Table(("x", "bar", "time"), rows, right=(2,))]) == "x   time\na      1\nbc    22"
 
 
 def test_a_row_holds_several_records_and_reads_as_text_too() -> None:
