@@ -1,6 +1,7 @@
 """The call forms of `torch.distributed`: where each function takes which argument, and a call on other tensors.
 
-A learner may write `dist.all_reduce(x, dist.ReduceOp.MAX)` or name everything; a fault sees one form."""
+A learner may write `dist.all_reduce(x, dist.ReduceOp.MAX)` or name everything; a fault sees one form.
+"""
 
 from __future__ import annotations
 

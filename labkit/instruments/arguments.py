@@ -12,7 +12,7 @@ from ..driver.core import WorldCore
 from ..errors import UsageError, count, shown
 from ..registry import unknown
 from ..schedule import ALGORITHMS, Algorithm, Schedule, check_programs, check_schedule, programs
-from ..schedule.ops import reduce_op
+from ..schedule.collective import reduce_op
 from ..schedule.records import ITEM_BYTES
 from ..schedule.sweeps import LIBRARY_MODELS
 from ..units import MOST, is_whole

@@ -11,7 +11,7 @@ from ..driver.current import HOLDER
 from ..errors import LabkitError, UsageError
 from ..plain import dumps
 from ..schedule import ALGORITHMS, Algorithm, Sample, crossover, fit, predict, programs
-from ..schedule.bandwidth import FACTORS
+from ..schedule.collective import FACTORS
 from ..schedule.fit import crossing_of
 from ..schedule.records import ITEM_BYTES, Comparison
 from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of

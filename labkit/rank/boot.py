@@ -24,7 +24,7 @@ from . import dispatch
 from .backends import make_backend
 from .context import RankContext
 from .groups import Groups
-from .stacks import dump_on_signal
+from .sites import dump_on_signal
 from .tap import Tap
 
 

@@ -1,17 +1,20 @@
-"""Where in the learner's code a call comes from.
+"""Where in the learner's code a call comes from, and the stacks of this rank's threads.
 
-Runs before every collective, so it has a budget of about a microsecond: a walk up the frames, and one
+`find_site` runs before every collective, so it has a budget of about a microsecond: a walk up the frames, and one
 dictionary look-up per frame that says whether a file is the learner's.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import signal
 import sys
 import sysconfig
+import threading
 from pathlib import Path
 from types import FrameType
 
-from ..wire import CallSite
+from ..wire import CallSite, Frame
 
 _LIBRARY_ROOTS = tuple(
     {
@@ -42,3 +45,26 @@ def find_site(frame: FrameType | None = None) -> CallSite | None:
             return CallSite(code.co_filename, at.f_lineno, code.co_name)
         at = at.f_back
     return None
+
+
+LIMIT = 24
+
+
+def main_stack(limit: int = LIMIT) -> list[Frame]:
+    """The main thread's innermost frames, outermost first."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    frames: list[Frame] = []
+    while frame is not None and len(frames) < limit:
+        code = frame.f_code
+        frames.append(Frame(code.co_filename, frame.f_lineno or 0, code.co_name))
+        frame = frame.f_back
+    frames.reverse()
+    ours = [at for at, frame in enumerate(frames) if frame.file.endswith("rank/cell.py")]
+    return frames[ours[-1] + 1 :] if ours else frames
+
+
+def dump_on_signal(path: Path) -> None:
+    """SIGUSR1 makes the interpreter write every thread's stack to `path`, even while its lock is held."""
+    # the file object must live as long as the process: faulthandler keeps only the descriptor
+    dump_on_signal.file = path.open("w")  # type: ignore[attr-defined]
+    faulthandler.register(signal.SIGUSR1, file=dump_on_signal.file, all_threads=True, chain=False)  # type: ignore[attr-defined]

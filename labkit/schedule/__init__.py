@@ -1,14 +1,12 @@
 """Collective algorithms as data: one schedule that is simulated, priced, run on live ranks, and drawn."""
 
 from .algorithm import ALGORITHMS, Algorithm, Path, Share, algorithms_for
-from .bandwidth import FACTORS, busbw_factor, busbw_gb_per_s, total_bytes
-from .collective import COLLECTIVES, Collective, Layout
+from .collective import COLLECTIVES, FACTORS, OPS, Collective, Layout, busbw_factor, busbw_gb_per_s, total_bytes
 from .cost import Link, Price, best_chunks, cheapest, crossover, predict, price
 from .fit import Fit, HeldOut, Sample, fit, hold_out
 from .hosts import Topology, host_traffic, price_on, traffic
 from .load import Load, Totals, count
 from .model import Schedule, Step, Transfer, compose, from_steps, make_step
-from .ops import OPS
 from .program import Move, Program, programs
 from .rendezvous import check_programs, run_programs
 from .simulate import Problem, Run, check_schedule, simulate

@@ -15,9 +15,9 @@ from ..errors import UsageError
 from ..plain import record
 from ..registry import Registry, unknown
 from ..units import is_whole
-from .checks import check_int, check_number
+from .checks import check_int, check_number, check_world_size
 from .collective import collective as promise
-from .model import Schedule, check_world_size
+from .model import Schedule
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,11 @@ def check_int(name: str, value: Any, low: int = 1, below: int | None = None) -> 
     return int(value)
 
 
+def check_world_size(world_size: int) -> int:
+    """The number of ranks; UsageError for what is none."""
+    return check_int("world_size", world_size)
+
+
 def check_number(name: str, value: Any, *, above_zero: bool = False, infinite: bool = False) -> float:
     """The value as a number from 0 on, or above 0, finite unless it may be `infinite`; UsageError names the parameter.
 

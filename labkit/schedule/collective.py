@@ -1,4 +1,5 @@
-"""What each collective promises: which chunks a rank has at the start, and which it must have at the end.
+"""What each collective promises (which chunks a rank has at the start, and which it must have at the end), how its bandwidth
+is counted, and the reduce ops.
 
 `n` in every formula is the size that the field's tools print as S: the whole tensor for all-reduce, broadcast
 and reduce; the *total* of all pieces for all-gather and reduce-scatter; one rank's row for all-to-all.
@@ -10,6 +11,7 @@ than chunks leaves the last ones empty. All ranks compute the same layout, so no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..plain import record
 from ..registry import unknown
-from .checks import check_int
+from ..units import algbw_gb_per_s
+from .checks import check_int, check_number, check_world_size
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -154,3 +157,123 @@ def collective(name: str) -> Collective:
         return COLLECTIVES[name]
     except KeyError:
         raise unknown("collective", name, COLLECTIVES) from None
+
+
+# ---- algorithm and bus bandwidth
+# Source: nccl-tests, doc/PERFORMANCE.md and GetBw in src/*.cu (gather, scatter, hypercube and alltoallv are in the
+# code only). algbw = S / t and busbw = algbw * factor, in GB/s of 1e9 bytes.
+#
+# The commonest mistake is S: for all-gather, reduce-scatter, all-to-all, gather and scatter it is the *total*, the size
+# that one rank gives or gets from one other times the number of ranks.
+@dataclass(frozen=True)
+class Factor:
+    """How a collective is counted: S = count * `times`, and busbw = algbw * `moved` * (n - 1)/n (or * 1 if `flat`).
+
+    `times` is "1", "n" or "n - 1"; `count` is what one call of the collective takes as its count, in bytes.
+    """
+
+    moved: int
+    times: str = "1"
+    flat: bool = False
+    note: str = ""
+
+
+FACTORS: dict[str, Factor] = {
+    "all_reduce": Factor(2, note="assumes a flat fabric of point-to-point links"),
+    "reduce_scatter": Factor(1, "n", note="S is the whole input, not the piece a rank gets"),
+    "all_gather": Factor(1, "n", note="S is the whole output, not the piece a rank gives"),
+    "all_to_all": Factor(1, "n", note="S is one rank's row of blocks"),
+    "gather": Factor(1, "n"),
+    "scatter": Factor(1, "n"),
+    "all_to_all_v": Factor(1, note="S is the largest row of all ranks"),
+    "broadcast": Factor(1, flat=True, note="the root's link is the bottleneck"),
+    "reduce": Factor(1, flat=True, note="the root's link is the bottleneck"),
+    "send_recv": Factor(1, flat=True),
+    "hypercube": Factor(1, "n - 1", flat=True),
+}
+
+
+def busbw_factor(collective: str, world_size: int) -> float:
+    """busbw over algbw; 0 on one rank, which sends nothing.
+
+    >>> busbw_factor("all_reduce", 4), busbw_factor("all_gather", 4), busbw_factor("broadcast", 4)
+    (1.5, 0.75, 1.0)
+    """
+    check_world_size(world_size)
+    factor = _factor(collective)
+    return 1.0 if factor.flat else factor.moved * (world_size - 1) / world_size
+
+
+def total_bytes(collective: str, count_bytes: float, world_size: int) -> float:
+    """S from the bytes of one count: of a rank's piece where pieces are gathered or scattered.
+
+    >>> total_bytes("all_gather", 1000, 4), total_bytes("all_reduce", 1000, 4)
+    (4000, 1000)
+    """
+    check_world_size(world_size)
+    times = {"1": 1, "n": world_size, "n - 1": world_size - 1}
+    check_number("count_bytes", count_bytes)
+    return count_bytes * times[_factor(collective).times]
+
+
+def busbw_gb_per_s(collective: str, num_bytes: float, seconds: float, world_size: int) -> float:
+    """Bus bandwidth of S = `num_bytes` moved in `seconds`.
+
+    >>> busbw_gb_per_s("all_reduce", 1e9, 0.1, 4)
+    15.0
+    """
+    return algbw_gb_per_s(check_number("num_bytes", num_bytes), seconds) * busbw_factor(collective, world_size)
+
+
+def _factor(collective: str) -> Factor:
+    try:
+        return FACTORS[collective]
+    except KeyError:
+        raise unknown("collective", collective, FACTORS) from None
+
+
+@dataclass(frozen=True)
+class ReduceOp:
+    """`combine` puts two contributions together; `kinds` are numpy's letters of the dtypes it makes sense for.
+
+    AVG adds, and every rank divides once at the very end, so that all divide the same sum.
+    """
+
+    name: str
+    combine: np.ufunc
+    kinds: str
+    divides: bool = False
+
+    def check(self, dtype: np.dtype[Any]) -> None:
+        """UsageError for a dtype the op makes no sense for."""
+        if dtype.kind not in self.kinds:
+            hint = "use SUM, or a dtype of floats" if self.divides else "use a dtype of numbers"
+            raise UsageError(f"{self.name} of {dtype} is not defined", hint=hint)
+
+    def finish(self, total: NDArray[Any], world_size: int) -> NDArray[Any]:
+        """What is done once, when everything has come together."""
+        return (total / total.dtype.type(world_size)).astype(total.dtype, copy=False) if self.divides else total
+
+
+OPS: dict[str, ReduceOp] = {
+    each.name: each
+    for each in (
+        ReduceOp("SUM", np.add, "iufc"),
+        ReduceOp("AVG", np.add, "fc", divides=True),
+        ReduceOp("MAX", np.maximum, "biuf"),
+        ReduceOp("MIN", np.minimum, "biuf"),
+        ReduceOp("PRODUCT", np.multiply, "iufc"),
+    )
+}
+
+
+def reduce_op(op: Any) -> ReduceOp:
+    """The op of that name, in upper or lower case; torch's `ReduceOp.SUM` has its name.
+
+    >>> reduce_op("sum").combine(2, 3)
+    np.int64(5)
+    """
+    name = op if isinstance(op, str) else getattr(op, "name", None)
+    if not isinstance(name, str) or name.upper() not in OPS:
+        raise unknown("reduce op", op, OPS)
+    return OPS[name.upper()]

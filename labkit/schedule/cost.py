@@ -19,8 +19,8 @@ from ..plain import record
 from ..registry import unknown
 from ..units import algbw_gb_per_s
 from .algorithm import ALGORITHMS, Algorithm, Path, algorithms_for
-from .bandwidth import busbw_factor
 from .checks import check_int, check_number
+from .collective import busbw_factor
 from .load import Totals, count
 from .model import Schedule
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import UsageError
 from ..plain import record
 from ..registry import unknown
-from .checks import check_int
+from .checks import check_int, check_world_size
 from .collective import Collective, Layout, Ranges, collective
 
 # What a sender sends: what it holds by now, its own original contribution, or what it was handed last.
@@ -148,11 +148,6 @@ class Schedule:
     def layout(self, num_elements: int) -> Layout:
         """Where the chunks lie in a tensor of `num_elements` = n elements."""
         return self.promise.layout(num_elements, self.world_size, self.num_chunks)
-
-
-def check_world_size(world_size: int) -> int:
-    """The number of ranks; UsageError for what is none."""
-    return check_int("world_size", world_size)
 
 
 def from_steps(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .ops import reduce_op
+from .collective import reduce_op
 from .program import Move, Program
 from .simulate import Problem
 

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..document import Printed
 from ..errors import UsageError
 from ..plain import record
+from .collective import ReduceOp, reduce_op
 from .holdings import Cells, Holdings, holdings
 from .load import Counter, Load, Totals, step_load
 from .model import Schedule, Step
-from .ops import ReduceOp, reduce_op
 
 MANY = 16  # problems reported; a wrong index makes thousands of the same kind
 

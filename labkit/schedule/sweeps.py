@@ -12,7 +12,7 @@ from ..errors import UsageError, count
 from ..plain import record
 from ..units import algbw_gb_per_s, format_bytes, format_seconds
 from .algorithm import ALGORITHMS
-from .bandwidth import FACTORS, busbw_factor
+from .collective import FACTORS, busbw_factor
 from .cost import Link
 from .external import ExternalResults
 from .fit import HeldOut, Sample, hold_out

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import LabkitError
 from .algorithm import ALGORITHMS
-from .bandwidth import FACTORS
+from .collective import FACTORS
 from .hosts import FLAT, LEVELS, HostsReport
 from .nccl_log import NcclLog, NcclRing
 from .records import Comparison, RankRun, Rounds, ScheduleRun, Source

@@ -12,9 +12,8 @@ from ..document import Heading, Items, Node, Paragraph, Picture, Printed, Table,
 from ..errors import UsageError
 from ..plain import record
 from ..schedule import ALGORITHMS, Link, crossover, predict
-from ..schedule.checks import check_number
+from ..schedule.checks import check_number, check_world_size
 from ..schedule.fit import crossing_of
-from ..schedule.model import check_world_size
 from ..units import format_bytes, format_seconds
 from . import _html as h
 from ._base import add

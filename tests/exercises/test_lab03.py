@@ -11,7 +11,7 @@ import pytest
 
 from labkit.exercises import CHECKS, NotYet
 from labkit.exercises.guess import Answer
-from labkit.exercises.lab03_tables import KINDS, LINK_GB_PER_S, RANKS, TABLES
+from labkit.exercises.lab03_measured import KINDS, LINK_GB_PER_S, RANKS, TABLES
 from labkit.schedule import Link, predict
 from labkit.schedule.nccl_log import NcclCost
 from labkit.schedule.nccl_model import NcclMachine, choices

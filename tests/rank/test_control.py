@@ -12,10 +12,8 @@ import pytest
 
 from labkit.rank.backends import RankBackend
 from labkit.rank.context import RankContext
-from labkit.rank.control import release as release_module
-from labkit.rank.control import state as state_module
-from labkit.rank.control.release import interrupt_main, refuse, release
-from labkit.rank.control.state import main_thread_idle, process_idle
+from labkit.rank.control import waits
+from labkit.rank.control.waits import interrupt_main, main_thread_idle, process_idle, refuse, release
 
 
 class Connections(RankBackend):
@@ -37,7 +35,7 @@ class Connections(RankBackend):
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The interrupts that were sent."""
     signals: list[int] = []
-    monkeypatch.setattr(release_module.os, "kill", lambda pid, number: signals.append(number))
+    monkeypatch.setattr(waits.os, "kill", lambda pid, number: signals.append(number))
     return signals
 
 
@@ -82,7 +80,7 @@ def test_without_interrupt_or_work_connections_are_cut_only(context: RankContext
     began_s = time.monotonic()
     assert release(context, interrupt=not busy) == {"cut": 3}
     assert sent == []
-    assert time.monotonic() - began_s < release_module.GRACE_S, "nothing to wait for"
+    assert time.monotonic() - began_s < waits.GRACE_S, "nothing to wait for"
 
 
 def test_a_refusal_is_for_one_request(context: RankContext) -> None:
@@ -103,9 +101,9 @@ def test_only_a_busy_main_thread_is_interrupted(context: RankContext, sent: list
 def test_a_thread_that_computes_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processor time by a script: a busy machine gives a thread no fixed share."""
     now = [0.0]
-    monkeypatch.setattr(state_module.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(state_module.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(waits.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(waits.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     for share, idle in ((0.0, True), (0.2, True), (0.3, False), (1.0, False)):
-        monkeypatch.setattr(state_module.time, "process_time", lambda share=share: now[0] * share)
-        monkeypatch.setattr(state_module.time, "clock_gettime", lambda clock, share=share: now[0] * share)
+        monkeypatch.setattr(waits.time, "process_time", lambda share=share: now[0] * share)
+        monkeypatch.setattr(waits.time, "clock_gettime", lambda clock, share=share: now[0] * share)
         assert (process_idle(), main_thread_idle()) == (idle, idle)

@@ -97,19 +97,19 @@ def test_an_abort_leaves_torchs_records_so_that_the_groups_can_be_destroyed(alon
 @pytest.mark.gloo
 def test_release_interrupts_before_it_aborts(alone: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait returns normally after an abort; the interrupt must be pending by then."""
-    from labkit.rank.control import release
+    from labkit.rank.control import waits
 
     order: list[str] = []
-    monkeypatch.setattr(release.os, "kill", lambda pid, number: order.append("interrupt"))
+    monkeypatch.setattr(waits.os, "kill", lambda pid, number: order.append("interrupt"))
     monkeypatch.setattr(NcclRank, "abort_groups", lambda self: order.append("abort") or 1)
     monkeypatch.setattr(alone, "backend", NcclRank("nccl"))
     alone.main_busy_since_s = time.monotonic()
-    assert release.release(alone) == {"cut": 1}
+    assert waits.release(alone) == {"cut": 1}
     assert order == ["interrupt", "abort", "interrupt"]  # it was not free after the time that it gets
     order.clear()
-    assert release.release(alone, interrupt=False) == {"cut": 1}
+    assert waits.release(alone, interrupt=False) == {"cut": 1}
     alone.main_busy_since_s = 0.0
-    release.release(alone)
+    waits.release(alone)
     assert order == ["abort", "abort"]
 
 

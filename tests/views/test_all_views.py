@@ -11,7 +11,7 @@ import pytest
 
 from labkit.doctor.records import CheckResult, DoctorReport
 from labkit.document import Cell, Code, Details, Group, Paragraph, Table, as_text
-from labkit.exercises.lab03_tables import TABLES
+from labkit.exercises.lab03_measured import TABLES
 from labkit.exercises.primes import Roll
 from labkit.hosts import recorded as recorded_hosts
 from labkit.instruments.scripts import ScriptRun

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import pytest
 
 from labkit.document import Cell, Table, as_text
-from labkit.exercises.lab03_tables import TABLES
+from labkit.exercises.lab03_measured import TABLES
 from labkit.schedule import ALGORITHMS, Link, Schedule, check_schedule, count, predict, trace
 from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Source, Timing
 from labkit.schedule.sweeps import Crossing, Point, Sweep

@@ -1,4 +1,4 @@
-"""Runs a schedule's program on this rank, and several of them in turn with the library's all-reduce."""
+"""Runs a schedule's program on this rank, several of them in turn with the library's all-reduce, and one point of a sweep."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..cell import describe_error
 from ..channel import P2PChannel
 from ..context import RankContext
 from ..dispatch import OPS
-from ..library import agreed, all_reduce, barrier, timed
+from ..library import agreed, all_reduce, barrier, collective, timed
 from ..moves import Memory, Tally, step_by_step
 from ..overlap import runner
 
@@ -183,3 +183,34 @@ def compare_schedules(
             if number:
                 times[index].append(list(span))
     return {"times": times}
+
+
+@OPS.register("sweep_point")
+def sweep_point(
+    context: RankContext,
+    *,
+    name: str,
+    program: str,
+    numel: int,
+    dtype: str,
+    op: str,
+    warmups: int,
+    rounds: int,
+    calls: int,
+    members: list[int],
+) -> list[list[float]]:
+    """When each round began and ended on this rank; a round is `calls` calls, after `warmups` rounds that don't count.
+
+    A rank that is none of the `members` has none.
+    """
+    if context.rank not in members:
+        context.groups.part(tuple(members))  # they can't make their group without this rank
+        return []
+    channel, kind = P2PChannel(context, members), getattr(torch, dtype)
+    if program:
+        made = load_program(program)
+        run: Any = runner(channel, Memory(made, numel, kind, context.device), made.moves(numel), op)
+    else:
+        run = collective(channel, name, numel, kind)
+    taken = [timed(channel, run, calls) for _ in range(warmups + rounds)]
+    return [list(span) for span in taken[warmups:]]

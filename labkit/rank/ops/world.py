@@ -1,13 +1,15 @@
-"""What the world asks of a rank itself: form a generation, change the mode, run a cell, prove that it is alive."""
+"""What the world asks of a rank itself: form a generation, change the mode, run a cell, take a fault, prove that it is alive."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from ...faults import FAULTS
 from ...registry import unknown
 from ...wire import Shown
 from ..cell import run_cell
@@ -53,3 +55,35 @@ def all_reduce(context: RankContext, *, numel: int = 4, reduce_op: str = "sum", 
     tensor = torch.full((numel,), context.rank + 1, dtype=kind, device=context.device)
     dist.all_reduce(tensor, op=getattr(dist.ReduceOp, reduce_op.upper()))
     return [float(value) for value in tensor[:16].tolist()]
+
+
+@dataclass
+class RankFaultContext:
+    """What an armed fault may know of its rank, and how it says that it has fired."""
+
+    context: RankContext
+
+    @property
+    def rank(self) -> int:
+        return self.context.rank
+
+    @property
+    def world_size(self) -> int:
+        return self.context.world_size
+
+    def fired(self) -> None:
+        """Count it in the beacon, which outlives this process."""
+        self.context.ring.fault_fired()
+
+
+@OPS.register("arm")
+def arm(context: RankContext, *, fault: str, params: dict[str, Any]) -> None:
+    """Put a fault's interceptor in front of this rank's calls."""
+    context.tap.interceptors.append(FAULTS[fault].arm(RankFaultContext(context), **params))
+
+
+@OPS.register("disarm")
+def disarm(context: RankContext) -> dict[str, int]:
+    """Take every fault out, with the calls it holds back; how many faults have fired in this process."""
+    context.tap.interceptors.clear()
+    return {"fired": context.ring.fired}
