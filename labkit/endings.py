@@ -46,6 +46,12 @@ def declared(result: CellResult, injections: Iterable[Injection]) -> bool:
     return any(not fault.ending or fault.ending in seen or codes & set(fault.expected) for fault in injections)
 
 
+def _connection_broke(outcome: Outcome) -> bool:
+    """Torch raised an error of a broken connection; the same words in the learner's own `raise` say nothing."""
+    error = outcome.error
+    return error is not None and not error.own and breaks_groups(str(error))
+
+
 def groups_broken(outcomes: Sequence[Outcome], evidence: Evidence | None) -> bool:
     """Whether the process groups no longer work after a request that ended so; `evidence` is a look at its end.
 
@@ -57,7 +63,7 @@ def groups_broken(outcomes: Sequence[Outcome], evidence: Evidence | None) -> boo
     False
     """
     statuses = {outcome.status for outcome in outcomes}
-    if Status.DEAD in statuses or any(breaks_groups(str(outcome.error or "")) for outcome in outcomes):
+    if Status.DEAD in statuses or any(_connection_broke(outcome) for outcome in outcomes):
         return True
     given_up = bool(statuses & {Status.LATE, Status.STUCK})
     if evidence is None:  # no rank has made a call

@@ -107,12 +107,16 @@ class Call:
 
 @record
 class CodeError:
-    """An exception in a rank's code: type, one-line message, the line of the learner's that raised."""
+    """An exception in a rank's code: type, one-line message, the line of the learner's that raised.
+
+    `own`: a `raise` statement of the learner's made it, and no other exception came before it.
+    """
 
     type: str
     message: str
     site: CallSite | None = None
     traceback: str = ""
+    own: bool = False
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message}"

@@ -21,7 +21,7 @@ def is_echo(error: CodeError) -> bool:
     >>> is_echo(CodeError("RuntimeError", "Connection closed by peer")), is_echo(CodeError("ValueError", "bad batch"))
     (True, False)
     """
-    return is_consequence(f"{error.type}: {error.message}\n{error.traceback}")
+    return not error.own and is_consequence(f"{error.type}: {error.message}\n{error.traceback}")
 
 
 def current_calls(view: RankView, generation: int) -> tuple[Call, ...]:

@@ -36,7 +36,11 @@ def ready_ranks(ranks: Sequence[int] | int | None, cluster: Cluster, pending: Ma
     targets = targets_of(ranks, cluster.world_size)
     dead = [rank for rank in targets if cluster.seats[rank].exit_code is not None]
     if dead:
-        raise RankDead(f"the process of {join_ranks(dead)} has exited", hint="world.recover() replaces them", ranks=dead)
+        raise RankDead(
+            f"the process of {join_ranks(dead)} has exited",
+            hint=f"world.recover() replaces {'it' if len(dead) == 1 else 'them'}",
+            ranks=dead,
+        )
     busy = [rank for rank in targets if rank in pending and not pending[rank].done]
     if busy:
         run = "runs" if len(busy) == 1 else "run"

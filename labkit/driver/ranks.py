@@ -262,7 +262,7 @@ class Ranks:
         if not note and self.broken:
             note = f"the groups are broken {self.broken}; world.recover() forms new ones"
         elif not note and busy:
-            note = f"{join_ranks(busy)} still at cell {self.cell}; world.recover() frees them"
+            note = f"{join_ranks(busy)} still at cell {self.cell}; world.recover() frees {'it' if len(busy) == 1 else 'them'}"
         return self.status_of(cards, note)
 
     def status_of(self, cards: tuple[Any, ...], note: str) -> WorldStatus:

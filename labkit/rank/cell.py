@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 import traceback
 from typing import Any
@@ -14,6 +15,7 @@ from .context import RankContext
 from .sites import is_users_file
 
 SHOWN_LIMIT = 20_000
+RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | None:
@@ -70,11 +72,23 @@ def describe_error(error: BaseException) -> CodeError:
         site = CallSite(error.filename, error.lineno or 0)
     try:
         lines = traceback.format_list(users) + traceback.format_exception_only(error)
-        message = str(error)
+        message = error.msg if isinstance(error, SyntaxError) and site is not None else str(error)  # `site` tells the line
     except BaseException as second:  # noqa: BLE001 - an exception whose own text raises must not take the answer with it
         lines, message = [], f"its text can't be had: {type(second).__name__}"
     name = type(error).__name__ if isinstance(error, LabkitError) else type(error).__qualname__
-    return CodeError(type=name, message=_first_lines(message), site=site, traceback="".join(lines)[-8000:])
+    own = error.__context__ is None and _raised_by_user(error)
+    return CodeError(type=name, message=_first_lines(message), site=site, traceback="".join(lines)[-8000:], own=own)
+
+
+def _raised_by_user(error: BaseException) -> bool:
+    """Whether a `raise` statement in the learner's code made this exception, and no call into a library."""
+    at = error.__traceback__
+    if at is None:
+        return False
+    while at.tb_next is not None:
+        at = at.tb_next
+    code = at.tb_frame.f_code
+    return is_users_file(code.co_filename) and code.co_code[at.tb_lasti] == RAISE
 
 
 def _first_lines(message: str, limit: int = 600) -> str:

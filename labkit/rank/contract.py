@@ -104,9 +104,10 @@ def _must_pass_all(calls: Sequence[Call], source: Callable[[str], str]) -> bool:
 
 def _said(ranks: tuple[int, ...], call: Call, aspect: Aspect) -> str:
     sized = f"{list(call.shape)} {call.dtype}".strip()
+    named = [f"root {call.root}"] * (call.root >= 0) + [f"reduce op {call.reduce_op}"] * bool(call.reduce_op)
     what = {
         Aspect.SIZE: f" with shape {sized}",
         Aspect.SHAPE: f" with shape {sized}",
-        Aspect.ROOT: f" with root {call.root}" + (f" and reduce op {call.reduce_op}" if call.reduce_op else ""),
+        Aspect.ROOT: f" with {' and '.join(named)}",
     }.get(aspect, "")
     return f"{join_ranks(ranks)}: {call.op}{what}{f' ({call.site})' if call.site else ''}"

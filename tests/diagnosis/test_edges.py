@@ -142,3 +142,14 @@ def test_uneven_lists_that_hang_on_nccl_are_named_when_all_have_come() -> None:
     assert found(seen.evidence(0.1, backend="nccl")) == []
     assert found(seen.evidence(2.0, backend="nccl")) == [("LK005", (2,))]
     assert found(seen.evidence(0.1)) == [("LK005", (2,))]
+
+
+def test_a_rank_that_died_before_its_first_call_of_the_cell_is_not_told_at_an_older_cells_line() -> None:
+    seen = world("ar1 ar2", {1: "ar1 die"}).run().evidence()
+    old = [
+        replace(view, calls=tuple(replace(each, cell=6) for each in view.calls)) if view.rank == 1 else view
+        for view in seen.ranks
+    ]
+    (verdict,) = judge(replace(seen, ranks=tuple(old)))
+    assert verdict.code == "LK001"
+    assert [side.site for side in verdict.sides if side.ranks == (1,)] == [None]

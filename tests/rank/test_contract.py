@@ -116,3 +116,9 @@ def test_every_part_of_a_call_counts(tmp_path: Path, field: dict[str, Any]) -> N
     first = call(shape=(2, 4)) if "shape" in field else call()
     errors = meet(ranks(Store(), 2, tmp_path), [first, call(**field)])
     assert all(isinstance(error, ContractError) for error in errors)
+
+
+def test_a_call_without_a_root_is_not_told_with_one(tmp_path: Path) -> None:
+    errors = meet(ranks(Store(), 2, tmp_path), [call(reduce_op="sum"), call(reduce_op="max")])
+    assert "reduce op sum" in str(errors[0])
+    assert "root" not in str(errors[0])

@@ -55,7 +55,7 @@ class RankDied(Rule):
 
 
 def _side(world: Alignment, rank: int, way: str) -> Side:
-    calls = world.calls[rank]
+    calls = [call for call in world.calls[rank] if call.cell == world.evidence.cell]  # an older line is not where it died
     return words.side(world.evidence, (rank,), f"died ({way})", calls[-1].site if calls else None)
 
 
