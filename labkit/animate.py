@@ -18,9 +18,8 @@ from .errors import UsageError, shown
 from .schedule import Trace
 from .units import is_number
 from .views import schedule_plain as plain
-from .views.schedule_colors import ADD, COPY, ON_ARROW, palette
-from .views.schedule_curves import on_curve
 from .views.schedule_geometry import Scene, place
+from .views.schedule_style import ADD, COPY, ON_ARROW, on_curve, palette
 
 WIDTH, HEIGHT = 1080, 1920
 FPS = {".mp4": 30, ".gif": 10}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..schedule import Trace
-from .schedule_curves import Curve, Pair, Point, link, on_curve, overlap
+from .schedule_style import Curve, Pair, Point, link, on_curve, overlap
 
 DETAIL = 16  # ranks whose chunks are drawn; above that the pattern alone
 MANY_CHUNKS = 40  # of one rank; more would be specks

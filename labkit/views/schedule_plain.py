@@ -14,8 +14,8 @@ from ..schedule.trace import summary as summary  # noqa: PLC0414 - words of the 
 from ..schedule.trace import title as title  # noqa: PLC0414
 from ..units import format_bytes
 from ._text import count
-from .schedule_colors import palette
 from .schedule_geometry import Scene
+from .schedule_style import palette
 
 LEGEND = (("add", "+ adds to what is there"), ("copy", "= copies over it"))
 EDGES = "thick edge: just arrived, dashed: sent on"

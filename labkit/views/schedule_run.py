@@ -1,15 +1,22 @@
-"""A schedule that live ranks executed: whether it gave the right numbers as declared, and who took how long in which step."""
+"""A schedule as live ranks executed it, who took how long in which step; its frames; and what is wrong with it."""
 
 from __future__ import annotations
 
-from ..document import Block, Node, Paragraph, Picture, Table, Tree
+from collections.abc import Sequence
+
+from ..document import Block, Code, Details, Heading, Items, Node, Paragraph, Picture, Table, Tree
 from ..errors import join_ranks
+from ..schedule import Problem
 from ..schedule.records import NOTEWORTHY, ScheduleRun, far_off
+from ..schedule.trace import Trace, as_text
 from ..units import format_bytes, format_seconds
 from . import _html as h
+from . import schedule_plain as plain
 from ._base import add
 from ._text import count
 from .measured import recorded
+from .schedule_geometry import place
+from .schedule_svg import WIDTH, svg
 from .verdict import diagnosis_parts
 
 _STEPS = 12  # columns of the table
@@ -69,9 +76,45 @@ def _drawn(run: ScheduleRun) -> Block:
     return recorded([said, *_table(run), *_left(run), *found, *notes], run.source, "good" if run.ok else "bad", head(run))
 
 
-def tree(run: ScheduleRun) -> Tree:
+def run_tree(run: ScheduleRun) -> Tree:
     """A page has a table of the steps, a terminal a line for each rank."""
     return [Picture(h.as_html([_drawn(run)]), str(run))]
 
 
-add(ScheduleRun, tree)
+_WIDE = 200  # characters of a line where one can scroll
+_SHOWN = 4  # sentences that stand open; the rest can be opened
+
+
+def several(problems: Sequence[Problem]) -> list[Node]:
+    """One block for all of them; none for no problem."""
+    if not problems:
+        return []
+    shown: list[Node] = [Paragraph(each.sentence, "lead", mark="✗") for each in problems[:_SHOWN]]
+    left = problems[_SHOWN:]
+    if left:
+        shown.append(Details(f"and {len(left)} more", [Items([each.sentence for each in left])]))
+    return [Block(shown, "bad")]
+
+
+def trace_tree(trace: Trace) -> Tree:
+    """Two pictures, what it comes to, and what is wrong; every step as text can be opened."""
+    scene, last = place(trace), len(trace.frames)
+    width = max(scene.width, WIDTH)
+    pictures = ""
+    for position in dict.fromkeys((min(1, last), last)):
+        words = h.as_html([Paragraph(plain.said(trace, position))])
+        style = f"flex:1 1 {min(width, 600):.0f}px;min-width:0;max-width:{width:.0f}px"
+        pictures += f'<div class="lk-scroll" style="{style}">{svg(trace, position, scene)}{words}</div>'
+    drawn: list[Node] = [
+        Heading(plain.title(trace)),
+        Picture(f'<div class="lk-grids">{pictures}</div>'),
+        Paragraph(f"At the end {plain.summary(trace, last)}."),
+        *several(trace.problems),
+        Details("every step as text", [Code(as_text(trace, _WIDE, lines=1))]),
+    ]
+    return [Picture(h.as_html(drawn), str(trace))]
+
+
+add(ScheduleRun, run_tree)
+add(Trace, trace_tree)
+add(Problem, lambda problem: several([problem]))

@@ -8,8 +8,8 @@ from ..errors import UsageError
 from ..schedule import Trace
 from . import schedule_plain as plain
 from ._html import esc
-from .schedule_colors import ADD, COPY, ON_ARROW, palette
 from .schedule_geometry import Scene, place
+from .schedule_style import ADD, COPY, ON_ARROW, palette
 
 WIDTH = 720  # at least, for the legend
 LEAST, LEAST_PX = 0.5, 620  # of its size, or in pixels: to this a picture shrinks, then it is scrolled to keep its words

@@ -14,7 +14,7 @@ from ..units import format_bytes
 from . import _html as h
 from ._base import add
 from ._text import bands, count, wrapped
-from .schedule_colors import fill, ink
+from .schedule_style import fill, ink
 
 _NUMBERS = 16  # ranks whose numbers fit into the table; above that the colours alone
 _TEXT = 12  # ranks whose numbers fit into lines of text

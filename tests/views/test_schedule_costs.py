@@ -20,7 +20,7 @@ from labkit.views import to_html, to_rich, to_text
 from labkit.views._plotly import MIME
 from labkit.views.costs import CostCurves, cost_curves, figure
 from labkit.views.costs_figure import LOOKS, byte_ticks, time_ticks
-from labkit.views.schedule_colors import contrast
+from labkit.views.schedule_style import contrast
 from labkit.views.traffic import traffic_matrix
 
 LINK = Link.of(latency_us=50, gb_per_s=1)

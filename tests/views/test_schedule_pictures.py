@@ -20,10 +20,9 @@ from labkit.schedule import ALGORITHMS, Trace, Transfer, from_steps, trace
 from labkit.views import schedule_plain as plain
 from labkit.views import to_html, to_text
 from labkit.views._html import styles
-from labkit.views.schedule_colors import ADD, COPY, ON_ARROW, contrast, luminance, palette
-from labkit.views.schedule_curves import on_curve
 from labkit.views.schedule_geometry import Scene, kind_of, place
 from labkit.views.schedule_stepper import LARGEST, source, stepper
+from labkit.views.schedule_style import ADD, COPY, ON_ARROW, contrast, luminance, on_curve, palette
 from labkit.views.schedule_svg import svg
 
 SIZES = (2, 3, 4, 5, 6, 8, 12, 16)
