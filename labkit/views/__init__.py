@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._base import VIEWS, View, to_html, to_rich, to_text
-from ._live import LiveOutput, Screen
-from ._progress import Progress
+from ._live import LiveOutput, Progress, Screen
 from ._watch import WATCHER, Feed, Watcher
 from .results import error_for
 

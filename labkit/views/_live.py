@@ -1,12 +1,14 @@
-"""A running cell's output: the newest lines of each rank in rank order, and the result in their place at the end."""
+"""What is shown while something runs: a cell's newest output, or one line that says what is being done."""
 
 from __future__ import annotations
 
 import contextvars
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 from ..document import Block, Code
@@ -14,7 +16,8 @@ from ..wire import Diagnosis
 from . import _html as h
 from ._text import INDENT, clean, indent
 
-PERIOD_S = 0.2  # between two pictures
+PERIOD_S = 0.2  # between two pictures of a cell
+LINE_S = 1.0  # a line's seconds go on, also while nothing new is said
 QUIET_S = 2.0  # a cell that has shown nothing for so long says that it runs, and for how long
 _LINES = 10
 _KEPT = 8_000  # characters per rank; a cell that prints without end costs no memory here
@@ -54,20 +57,49 @@ class LiveOutput:
         return h.frame(f'<div class="lk-tag">running {since}…</div>' + h.as_html(blocks))
 
 
-class Screen:
+class _Display:
+    """One output of the notebook, which a thread renews until it is closed."""
+
+    def __init__(self, publish: Callable[..., Any] | None, name: str) -> None:
+        self._publish, self._name = publish, name
+        self._context = contextvars.copy_context()  # ipykernel finds in it which cell an output belongs to
+        self._shown = ""
+        self._over = threading.Event()
+        self._began_s = time.monotonic()
+        self._thread: threading.Thread | None = None
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._context.run, args=(self._renew,), name=self._name, daemon=True)
+            self._thread.start()
+
+    def _renew(self) -> None:
+        """Runs in the thread until `_over` is set."""
+        raise NotImplementedError
+
+    def _show(self, data: dict[str, str]) -> None:
+        assert self._publish is not None
+        update, self._shown = bool(self._shown), self._shown or uuid.uuid4().hex
+        self._publish(data, transient={"display_id": self._shown}, update=update)
+
+    def close(self) -> None:
+        """Nothing more is shown by the thread; waits until it has ended."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+
+class Screen(_Display):
     """One output of the notebook: pictures of the running cell in it, if it is watched, at last the result."""
 
     def __init__(self, publish: Callable[..., Any], live: bool) -> None:
-        self._publish, self._live = publish, live
+        super().__init__(publish, "labkit-live")
+        self._publish: Callable[..., Any] = publish
+        self._live = live
         self._output = LiveOutput()
-        self._context = contextvars.copy_context()  # ipykernel finds in it which cell an output belongs to
-        self._shown = ""
-        self._changed, self._over = threading.Event(), threading.Event()
-        self._began_s = time.monotonic()
-        self._thread: threading.Thread | None = None
+        self._changed = threading.Event()
         if live:
-            self._thread = threading.Thread(target=self._paint, name="labkit-live", daemon=True)
-            self._thread.start()
+            self._start()
 
     def on_output(self, rank: int, name: str, text: str) -> None:
         """Called from the transport's thread, so it only takes a note."""
@@ -82,7 +114,7 @@ class Screen:
             self._output.say(diagnosis.verdict.sentence)
             self._changed.set()
 
-    def _paint(self) -> None:
+    def _renew(self) -> None:
         """A picture when something is new, and every second of a cell that takes long."""
         said_s = 0
         while not self._over.wait(PERIOD_S):
@@ -90,17 +122,7 @@ class Screen:
             if self._changed.is_set() or (after_s >= QUIET_S and int(after_s) > said_s):
                 self._changed.clear()
                 said_s = int(after_s)
-                self._context.run(self._show, {"text/plain": self._output.text(), "text/html": self._output.html(said_s)})
-
-    def _show(self, data: dict[str, str]) -> None:
-        update, self._shown = bool(self._shown), self._shown or uuid.uuid4().hex
-        self._publish(data, transient={"display_id": self._shown}, update=update)
-
-    def close(self) -> None:
-        """No more pictures; waits until the last one is out."""
-        self._over.set()
-        if self._thread is not None:
-            self._thread.join()
+                self._show({"text/plain": self._output.text(), "text/html": self._output.html(said_s)})
 
     def finish(self, data: dict[str, str]) -> None:
         """The result takes the place of the pictures."""
@@ -109,3 +131,60 @@ class Screen:
             self._show(data or {"text/plain": ""})
         elif data:
             self._publish(data)
+
+
+class Progress(_Display):
+    """A context manager whose `say` shows a line: in a watched notebook by `publish`, in a terminal on stderr.
+
+    Nothing is shown in the first `quiet_s`: what is over at once needs no word.
+    """
+
+    def __init__(self, publish: Callable[..., Any] | None, quiet_s: float = 0.0) -> None:
+        super().__init__(publish, "labkit-progress")
+        self._quiet_s, self._said, self._done = quiet_s, "", ""
+        self._terminal = publish is None and sys.stderr is not None and sys.stderr.isatty()
+        self._lock = threading.Lock()
+
+    def say(self, text: str) -> None:
+        """What is going on now; replaces what was said before."""
+        self._said = text
+        if self._publish is None and not self._terminal:
+            return
+        if time.monotonic() - self._began_s >= self._quiet_s:
+            self._line()
+        self._start()
+
+    def done(self, text: str) -> None:
+        """What it came to, in place of the line; where no line was shown nothing is."""
+        self._done = text
+
+    def _renew(self) -> None:
+        wait_s = max(self._quiet_s, LINE_S)
+        while not self._over.wait(wait_s):
+            self._line()
+            wait_s = LINE_S
+
+    def _line(self) -> None:
+        line = f"{self._said} ({time.monotonic() - self._began_s:.0f} s)"
+        with self._lock:
+            if self._publish is not None:
+                self._show(self._forms(line))
+            else:
+                sys.stderr.write(f"\r\x1b[K{line}")
+                sys.stderr.flush()
+
+    @staticmethod
+    def _forms(line: str) -> dict[str, str]:
+        return (
+            {"text/plain": line, "text/html": h.frame(f'<div class="lk-tag">{h.esc(line)}</div>')} if line else {"text/plain": ""}
+        )
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+        if self._shown:
+            self._show(self._forms(self._done))
+        elif self._terminal:
+            sys.stderr.write("\r\x1b[K")

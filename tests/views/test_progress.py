@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from labkit.views import Progress, Screen, _live, _progress
+from labkit.views import Progress, Screen, _live
 
 
 class Page:
@@ -38,7 +38,7 @@ def test_what_is_over_at_once_needs_no_word() -> None:
 
 
 def test_the_newest_line_comes_by_itself_when_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_progress, "PERIOD_S", 0.02)
+    monkeypatch.setattr(_live, "LINE_S", 0.02)
     page = Page()
     with Progress(page, quiet_s=0.05) as progress:
         progress.say("part 1")
