@@ -30,7 +30,6 @@ LEAVES = {
     "tensors",
     "wire",
     "ring",
-    "launching",
     "machine",
     "devices",
     "backends",

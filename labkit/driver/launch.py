@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from ..errors import StartError
-from ..launching import engine_arguments
 from ..processes import Child, ExitQueue, end_session, identify
 from ..runfolder import RunFolder
+from ..vocabulary import engine_arguments
 from .forkserver import ForkServer
 
 STORE_TIMEOUT_S = 60.0  # of a fresh interpreter that imports torch

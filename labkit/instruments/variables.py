@@ -12,8 +12,8 @@ import numpy
 from ..driver.checks import raise_first
 from ..driver.core import WorldCore, instrument
 from ..errors import UnknownName, UsageError, join_ranks
-from ..launching import OWN_NAMES
 from ..registry import unknown
+from ..vocabulary import OWN_NAMES
 from ..wire import TensorTable
 
 LEAST_S = 60.0  # patience with large variables, however short the deadline of a cell is

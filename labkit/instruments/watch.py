@@ -2,6 +2,8 @@
 
 A whole look (`world.status()`) asks every rank's control thread and reads its whole beacon. Here no rank is
 asked: of the beacon only the header and the newest calls are read, a few hundred bytes, ten times a second.
+
+The timeline of the last cells comes from the beacons too.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from ..driver.cards import Seen, describe, make_card
 from ..driver.core import Seat, WorldCore, instrument
 from ..processes import memory_bytes, state_of_pid
 from ..ring import RingReader
+from ..timeline import Timeline, make_timeline
 from ..vocabulary import ProcessState, RankState
 from ..wire import RankCard, RankView, WorldStatus
 
@@ -83,3 +86,9 @@ def watch(world: WorldCore) -> Live:
     """The rank cards, moving while cells run; where nobody watches, as they are now."""
     world.look(ask=False)
     return Live(world)
+
+
+@instrument
+def timeline(world: WorldCore, cells: int = 1) -> Timeline:
+    """Who was in which call, when: the last cell, or the last `cells`."""
+    return make_timeline(world.look(ask=False), cells)

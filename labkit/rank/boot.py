@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..launching import OWN_NAMES
+from ..vocabulary import OWN_NAMES
 from . import dispatch
 from .backends import make_backend
 from .context import RankContext

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..launching import engine_arguments
+from ..vocabulary import engine_arguments
 
 
 def run(arguments: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from ..pages import carry_out, copy, run
 KNOWN = """
 import pytest
 from labkit.backends import backend_names, choose, find
-from labkit.doctor.checks.settings import judge_settings
+from labkit.doctor.checks.software import judge_settings
 from labkit.driver.start import make_seats, start
 from labkit.errors import UnknownName
 

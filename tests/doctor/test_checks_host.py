@@ -6,10 +6,9 @@ import pytest
 
 from labkit.doctor.checks.collective import RankAnswer, judge_collective, rank_environment
 from labkit.doctor.checks.folders import judge_tempdir
-from labkit.doctor.checks.host import judge_cpus, judge_limits, judge_memory, judge_shm
+from labkit.doctor.checks.host import judge_cpus, judge_limits, judge_memory, judge_ptrace, judge_shm
 from labkit.doctor.checks.network import judge_gloo_interface, judge_hosts, judge_nccl_interface, matching
-from labkit.doctor.checks.ptrace import judge_ptrace
-from labkit.doctor.checks.settings import judge_environment, judge_settings
+from labkit.doctor.checks.software import judge_environment, judge_settings
 from labkit.machine import Room, cpu_quota, memory_room, process_room
 
 MIB, GIB = 2**20, 2**30

@@ -17,7 +17,7 @@ from ...units import format_seconds
 from ..base import Context, Finding, check
 from ..facts import TORCH_DEADLINE_S, Answer, Probe, python
 from .network import loopback
-from .settings import RANK_VARIABLES
+from .software import RANK_VARIABLES
 
 EXPECTED = 5.0  # 2 from rank 0, 3 from rank 1
 
