@@ -67,6 +67,11 @@ class Cluster:
         """Whether the controller or the folder is gone, and with it the way to every rank."""
         return self.controller_state() == "dead" or not self.folder.path.is_dir()
 
+    @property
+    def store_lost(self) -> bool:
+        """Whether the store is gone: the groups go on, and no new one can be formed until `form` starts another."""
+        return self._port == 0
+
     def controller_state(self) -> str:
         """ "running", "stopped" (SIGSTOP: no request and no answer passes until it goes on), or "dead"."""
         return self._children["controller"].state if "controller" in self._children else "dead"

@@ -69,7 +69,7 @@ class _Doer:
         )
         unformed = any((value_of(future) or {}).get("formed") is False for future in asked.values())
         moving = find(cluster.backend).drain_before_release and not settled
-        return Assessed(ranks, broken or unformed, force, cluster.lost, moving, pace_s, resumed)
+        return Assessed(ranks, broken or unformed or cluster.store_lost, force, cluster.lost, moving, pace_s, resumed)
 
     def _busy(self, rank: int) -> bool:
         return rank in self.pending and not self.pending[rank].done

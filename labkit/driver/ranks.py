@@ -261,6 +261,8 @@ class Ranks:
         busy = [rank for rank, pending in self.pending.items() if not pending.done]
         if not note and self.broken:
             note = f"the groups are broken {self.broken}; world.recover() forms new ones"
+        elif not note and self.cluster.store_lost:
+            note = "the store has exited, so no process group can be made; world.recover() starts a new one"
         elif not note and busy:
             note = f"{join_ranks(busy)} still at cell {self.cell}; world.recover() frees {'it' if len(busy) == 1 else 'them'}"
         return self.status_of(cards, note)

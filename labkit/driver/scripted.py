@@ -51,7 +51,7 @@ class Script:
         self.seats = [Seat(rank) for rank in range(ranks)]
         self.ranks: list[Rank] = []
         self.asked: list[tuple[int, str, dict[str, Any]]] = []  # (rank, op, payload) of every request, in order
-        self.lost, self.restarts = False, 0
+        self.lost, self.store_lost, self.restarts = False, False, 0
         self._request, self._acts = 0, cast(Acts, Act())
         self._next: dict[str, deque[Acts]] = {}
         self._always: dict[str, Acts] = {}
@@ -198,7 +198,7 @@ class Script:
         if busy:
             raise RankError(f"{join_ranks(busy)} did not join", hint="world.recover() brings them back", ranks=busy)
         self._may_fail("form", range(self.world_size))
-        self.mode = mode
+        self.mode, self.store_lost = mode, False
         for one in self.ranks:
             one.calls.clear()
         return self.world_size * (self.world_size + 1) / 2

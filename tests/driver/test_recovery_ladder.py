@@ -127,6 +127,14 @@ def test_a_lost_controller_is_the_last_rung_at_once(script: Script, world: World
     assert sound(world)
 
 
+def test_a_lost_store_is_told_and_recovery_forms_the_groups_at_a_new_one(script: Script, world: World) -> None:
+    script.store_lost = True
+    assert "the store has exited" in world.status().note
+    report = world.recover()
+    assert (report.rung, report.lost, script.store_lost) == ("soft", {}, False)
+    assert world.status().note == ""
+
+
 def test_interrupt_frees_ranks_that_are_not_stuck(script: Script, world: World) -> None:
     script.on("cell", late())
     world.run_cell("import time; time.sleep(500)", deadline_s=1)
