@@ -8,15 +8,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..document import wrap
+from ..document import Printed
 from ..errors import UsageError
 from ..plain import record
-from ..units import format_bytes, format_seconds
 from .checks import check_int
 from .cost import Link, Price
 from .fit import fit
 from .model import Schedule, Step
-from .records import Comparison, Source, Timing, with_source
+from .records import Comparison, Source
 from .sweeps import Sweep
 
 FLAT, LEVELS = "ring", "hierarchical"
@@ -147,7 +146,7 @@ def link_in_words(rate: str, delay: str) -> str:
 
 
 @record
-class HostsReport:
+class HostsReport(Printed):
     """`inside` are the ranks of one host, `across` one rank of each host; `comparisons` are of all ranks, by size.
 
     `rate` and `delay` are what the links were made with. `reason`: why this is a recording and was not run here.
@@ -192,29 +191,6 @@ class HostsReport:
         """The links in words: "200mbit, 1ms one way"."""
         return link_in_words(self.rate, self.delay)
 
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        lines = [f"{self.num_hosts} hosts of {self.ranks_per_host} ranks, {self.inside.backend}; links: {self.link}"]
-        for size in self.sizes:
-            inside, across = (next(p for p in each.points if p.num_bytes == size) for each in (self.inside, self.across))
-            lines.append(
-                f"all_reduce of {format_bytes(size)}: {format_seconds(inside.median_s)} inside a host, "
-                f"{format_seconds(across.median_s)} across, {self.slower(size):.1f} times as long"
-            )
-        lines += [
-            f"all ranks, {format_bytes(each.num_bytes)}: {_timing(each, FLAT)}, {_timing(each, LEVELS)}: "
-            f"{self.gain(each):.2f} times as long on one level as on two"
-            for each in self.comparisons
-        ]
-        return wrap(with_source("\n".join([*lines, *([f"recorded, since {self.reason}"] if self.reason else [])]), self.source))
-
 
 def _link(sweep: Sweep) -> Link:
     return fit([point.sample() for point in sweep.points]).link
-
-
-def _timing(comparison: Comparison, name: str) -> str:
-    found: Timing = next(timing for timing in comparison.timings if timing.name == name)
-    return f"{name} {format_seconds(found.median_s)}"

@@ -121,7 +121,7 @@ def comparison_tree(found: Comparison) -> Tree:
         rows.append([each.name, drawn, median, Cell(f"({spread})", spread), ours])
     head_of_table = ("", "time", "median", "low to high", "× the library's speed")
     table = Table(head_of_table, rows, right=(2,), head_in_text=False)
-    parts: list[Node] = [table, Picture(h.as_html([Paragraph(_BAR_KEY, "tag")]))]
+    parts: list[Node] = [table, _drawn_only(_BAR_KEY)]
     parts += [Paragraph(found.ratios, "tag")] if found.ratios else []
     return [recorded(parts, found.source, head=head)]
 
@@ -138,7 +138,7 @@ def _swept(report: HostsReport) -> Table:
             cells += [drawn, f"{median}, {point.busbw_gb_per_s:.3g} GB/s"]
         rows.append(cells)
     inside, across = count(report.inside.world_size, "rank"), count(report.across.world_size, "rank")
-    return Table(["", "longer", f"{inside} inside a host", "time, busbw", f"{across} across hosts", "time, busbw"], rows)
+    return Table(["", "longer", "", f"{inside} inside a host", "", f"{across} across hosts"], rows, right=(1,))
 
 
 def _compared(report: HostsReport) -> Table:
@@ -150,30 +150,24 @@ def _compared(report: HostsReport) -> Table:
         for timing in timings:
             cells += _times(timing, most, timing.name)[:2]
         rows.append(cells)
-    return Table(["", "longer", f"{FLAT}, on one level", "time", f"{LEVELS}, on two", "time"], rows)
+    return Table(["", "longer", "", f"{FLAT}, on one level", "", f"{LEVELS}, on two"], rows, right=(1,))
 
 
 def hosts_tree(report: HostsReport) -> Tree:
     """The same all-reduce inside one host and across hosts, and one level of ring against two."""
-    parts: list[Node] = [Paragraph(f"{_capital(report.reason)}.", "lead")] if report.reason else []
-    parts.append(
-        Paragraph(
-            "The library's all-reduce across hosts, and how many times as long it takes as inside one. "
-            "A bar is the median, the line its spread; each row has its own scale."
-        )
-    )
-    parts.append(_swept(report))
+    parts: list[Node] = [Paragraph(f"Recorded, since {report.reason}.", "lead")] if report.reason else []
+    said = "The library's all-reduce, its time and its busbw, and how many times as long it takes across hosts as inside one."
+    parts += [Paragraph(said), _drawn_only(f"{_BAR_KEY[:-1]}; each row has its own scale."), _swept(report)]
     if report.comparisons:
-        parts.append(
-            Paragraph(
-                f"All {report.world_size} ranks, message by message: how many times as long one level takes as two. "
-                "Here, too, each row has its own scale."
-            )
-        )
-        parts.append(_compared(report))
+        said = f"All {report.world_size} ranks, message by message: how many times as long one level takes as two."
+        parts += [Paragraph(said), _drawn_only("Here, too, each row has its own scale."), _compared(report)]
     hosts, ranks = count(report.num_hosts, "host"), count(report.ranks_per_host, "rank")
-    head = f"{hosts} of {ranks}, {report.inside.backend}; links: {report.link}"
-    return [Picture(h.as_html([recorded(parts, report.source, head=head)]), str(report))]
+    return [recorded(parts, report.source, head=f"{hosts} of {ranks}, {report.inside.backend}; links: {report.link}")]
+
+
+def _drawn_only(text: str) -> Picture:
+    """How a bar is read: a terminal has none."""
+    return Picture(h.as_html([Paragraph(text, "tag")]))
 
 
 # ---- a price

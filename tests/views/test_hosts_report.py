@@ -27,7 +27,7 @@ def test_the_same_numbers_in_both() -> None:
         assert f">{REPORT.slower(size):.1f} ×<" in picture
     for each in REPORT.comparisons:
         assert f">{REPORT.gain(each):.2f} ×<" in picture
-        assert f"{REPORT.gain(each):.2f} times as long" in words
+        assert f"{REPORT.gain(each):.2f} ×" in words
         assert format_bytes(each.num_bytes) in picture
     assert "2 hosts of 2 ranks, gloo; links: 200mbit" in picture
 
