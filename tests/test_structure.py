@@ -15,7 +15,7 @@ ALLOWED = {
     "driver/ipp.py": {
         "_client._queue_handlers", "_client._ids", "_client._send", "_client._mux_stream", "_client._control_stream",
         "_client._closed", "_client._registration_callbacks", "_client._engines", "_client._futures",
-        "_client._query_socket", "Client._dispatch_iopub",
+        "_client._query_socket", "_client._update_engines", "Client._dispatch_iopub",
     },
     "rank/*": {
         "c10d._get_default_group", "c10d._world", "backend._allgather_base", "backend._reduce_scatter_base",

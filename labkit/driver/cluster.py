@@ -155,7 +155,7 @@ class Cluster:
         while True:
             try:
                 self.transport.wait_for_ranks(list(ranks), 0.5)
-            except DeadlineExceeded:
+            except DeadlineExceeded as error:
                 ended = [rank for rank in ranks if self.seats[rank].exit_code is not None]
                 if ended:
                     words = last_line(Path(self.folder.log(f"rank-{ended[0]}")))
@@ -165,7 +165,10 @@ class Cluster:
                         ranks=ended,
                     ) from None
                 if time.monotonic() > end:
-                    raise
+                    late = list(error.ranks)
+                    raise DeadlineExceeded(
+                        f"{join_ranks(late)} did not come up in {COME_UP_TIMEOUT_S:g} s", hint=WHY, ranks=late
+                    ) from None
             else:
                 return
 

@@ -3,7 +3,7 @@
 ipyparallel's own calls ship pickles both ways. Ours are messages of our own on the same channels - JSON
 and raw buffers, signed like all others - so nothing that a rank sends is ever unpickled here. That rests
 on private parts of ipyparallel 9.2 (`Client._send`, `_queue_handlers`, `_futures`, `_query_socket`,
-`_control_stream`, `_registration_callbacks`), which tests/driver/test_ipp_contract.py holds.
+`_control_stream`, `_registration_callbacks`, `_update_engines`), which tests/driver/test_ipp_contract.py holds.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..wire import from_plain, to_plain
 from .transport import ControlError, OnOutput, Pending, Reply
 
 ASK_AGAIN_S = 10
+ANNOUNCED_S = 0.2  # a rank that is up is announced within milliseconds
 
 
 class _Client(ipp.Client):
@@ -58,7 +59,16 @@ class IppTransport:
         return set(self._client._ids)
 
     def wait_for_ranks(self, ranks: Sequence[int], timeout_s: float) -> None:
-        self._wait(lambda: set(ranks) <= self.ids, timeout_s)
+        """Return when all ranks can be reached; DeadlineExceeded names those that can't.
+
+        A rank that registers just when this client connects is announced before the client listens, and never again. So the
+        controller is asked who is there.
+        """
+        end = time.monotonic() + timeout_s
+        while not set(ranks) <= self.ids and (left := end - time.monotonic()) > 0:
+            self._wait(lambda: set(ranks) <= self.ids, min(left, ANNOUNCED_S))
+            if not set(ranks) <= self.ids:
+                self._ask_who_is_there(ranks)
         missing = sorted(set(ranks) - self.ids)
         if missing:
             raise DeadlineExceeded(
@@ -66,6 +76,15 @@ class IppTransport:
                 hint="`labkit doctor` looks for the reason",
                 ranks=missing,
             )
+
+    def _ask_who_is_there(self, ranks: Sequence[int]) -> None:
+        def take(answer: Future[Any]) -> None:
+            engines = answer.result()["content"].get("engines", {})
+            with self._changed:
+                self._client._update_engines({int(rank): uuid for rank, uuid in engines.items() if int(rank) in ranks})
+                self._changed.notify_all()
+
+        self._client._send(self._client._query_socket, "connection_request", content={}).add_done_callback(take)
 
     def wait_gone(self, rank: int, timeout_s: float) -> None:
         self._wait(lambda: rank not in self.ids, timeout_s)

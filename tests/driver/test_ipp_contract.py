@@ -19,11 +19,12 @@ import pytest
 
 from labkit.driver.ipp import IppTransport
 from labkit.driver.transport import Pending
+from labkit.errors import DeadlineExceeded
 from labkit.wire import Outcome
 
 NAMES = (
-    "_send _queue_handlers _futures _query_socket _control_stream _mux_stream _registration_callbacks _engines _ids "
-    "_closed metadata"
+    "_send _update_engines _queue_handlers _futures _query_socket _control_stream _mux_stream _registration_callbacks _engines "
+    "_ids _closed metadata"
 ).split()
 
 
@@ -148,6 +149,24 @@ def test_an_id_that_was_given_back_can_be_taken_again(world_of) -> None:
     assert cluster.transport._client._engines[1] != before
     assert heard.is_set()
     assert world.recover(force=True).rung == "soft"
+
+
+@live
+def test_a_rank_whose_announcement_was_missed_is_found(transport: IppTransport) -> None:
+    client = transport._client
+    known = client._engines.pop(1)
+    client._ids.remove(1)
+    transport.wait_for_ranks([0, 1], 5.0)
+    assert client._engines[1] == known
+    assert outcome(transport.request(1, "ping", {})).ok
+
+
+@live
+def test_a_rank_that_is_not_there_is_named_in_time(transport: IppTransport) -> None:
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceeded, match=r"rank 7 did not come up in 0\.5 s"):
+        transport.wait_for_ranks([0, 7], 0.5)
+    assert time.monotonic() - began < 2
 
 
 EVIL = """
