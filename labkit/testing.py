@@ -22,8 +22,7 @@ import psutil
 
 from .driver.acts import Act, call, dies, late, ok, raises
 from .driver.current import HOLDER
-from .driver.record import Recorder
-from .driver.replay import Change, Replay
+from .driver.replay import Change, Recorder, Replay
 from .driver.scripted import Script
 from .driver.world import World
 from .runfolder import run_root

@@ -10,7 +10,7 @@ import pytest
 
 from labkit import cli, labs
 from labkit.errors import LabkitError, UnknownName, UsageError
-from labkit.exercises.solutions import BEGIN, GUESS, RANK_STUB, STUB, has_solution, source_of
+from labkit.labs import BEGIN, GUESS, RANK_STUB, STUB, has_solution, source_of
 
 NAMES = [path.name for path in sorted(labs.labs_folder().glob("[0-9]*.ipynb"))]
 

@@ -11,9 +11,8 @@ from dataclasses import replace
 from ..ring import SLOTS
 from ..vocabulary import Activity, CallState, ProcessState, Standing
 from ..wire import Call, Evidence, RankView
-from .alignment import Absence, Alignment, Track, Wait
+from .alignment import Absence, Alignment, Track, Wait, altered, newest_run, slip
 from .divergence import first_difference
-from .moves import altered, newest_run, slip
 from .standing import Place, current_calls, live_wait, place
 
 

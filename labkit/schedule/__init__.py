@@ -5,8 +5,7 @@ from .collective import COLLECTIVES, FACTORS, OPS, Collective, Layout, busbw_fac
 from .cost import Link, Price, best_chunks, cheapest, crossover, predict, price
 from .fit import Fit, HeldOut, Sample, fit, hold_out
 from .hosts import Topology, host_traffic, price_on, traffic
-from .load import Load, Totals, count
-from .model import Schedule, Step, Transfer, compose, from_steps, make_step
+from .model import Load, Schedule, Step, Totals, Transfer, compose, count, from_steps, make_step
 from .program import Move, Program, programs
 from .rendezvous import check_programs, run_programs
 from .simulate import Problem, Run, check_schedule, simulate

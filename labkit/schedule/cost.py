@@ -21,8 +21,7 @@ from ..units import algbw_gb_per_s
 from .algorithm import ALGORITHMS, Algorithm, Path, algorithms_for
 from .checks import check_int, check_number
 from .collective import busbw_factor
-from .load import Totals, count
-from .model import Schedule
+from .model import Schedule, Totals, count
 
 
 @record

@@ -18,8 +18,7 @@ from ..errors import UsageError
 from ..plain import record
 from .collective import ReduceOp, reduce_op
 from .holdings import Cells, Holdings, holdings
-from .load import Counter, Load, Totals, step_load
-from .model import Schedule, Step
+from .model import Counter, Load, Schedule, Step, Totals, step_load
 
 MANY = 16  # problems reported; a wrong index makes thousands of the same kind
 

@@ -9,8 +9,7 @@ from ..phrases import WIDTH, wrapped
 from ..plain import record
 from ..units import format_bytes
 from .holdings import EXACT, Holdings, Origins
-from .load import Load
-from .model import Schedule, Step, Transfer
+from .model import Load, Schedule, Step, Transfer
 from .simulate import Problem, simulate
 from .text import explain_step
 

@@ -100,7 +100,7 @@ def test_a_lab_draws_what_it_measured(name: str, root: Path, open_notebook: Call
 
 
 def test_an_open_exercise_is_one_line(root: Path, open_notebook: Callable[..., Any], cells: Callable[..., Any]) -> None:
-    from labkit.exercises.solutions import source_of, without_solutions
+    from labkit.labs import source_of, without_solutions
 
     lab = without_solutions(json.loads((root / "labs" / "02-how-it-works.ipynb").read_text()))
     copies = {cell["id"]: source_of(cell) for cell in lab["cells"]}

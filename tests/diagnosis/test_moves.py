@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from labkit.diagnosis import align, judge
-from labkit.diagnosis.moves import altered, newest_run, slip
+from labkit.diagnosis.alignment import altered, newest_run, slip
 from labkit.diagnosis.rules.late import late
 from labkit.wire import Call, CodeError, Evidence, RankView
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from labkit.diagnosis import judge
-from labkit.driver.record import Entry
-from labkit.driver.replay import Replay
+from labkit.driver.replay import Entry, Replay
 from labkit.errors import UsageError, WireError
 from labkit.faults import FAULTS
 from labkit.plain import tidy

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from labkit.exercises.clinic import CASES
-from labkit.exercises.solutions import BEGIN, END, RANK_STUB, source_of
 from labkit.faults import FAULTS
+from labkit.labs import BEGIN, END, RANK_STUB, source_of
 
 LAB = Path(__file__).resolve().parent.parent.parent / "labs" / "09-when-it-hangs.ipynb"
 SEEN = {

@@ -15,8 +15,8 @@ import pytest
 from labkit.exercises import CHECKS, NotYet
 from labkit.exercises.clinic import CASES, KINDS
 from labkit.exercises.guess import Answer
-from labkit.exercises.solutions import RANK_STUB
 from labkit.faults import FAULTS
+from labkit.labs import RANK_STUB
 from labkit.testing import replay
 from labkit.wire import CellResult, Diagnosis, RankCard, WorldStatus
 

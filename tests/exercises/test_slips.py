@@ -14,7 +14,7 @@ import pytest
 
 from labkit.exercises import CHECKS, NotYet
 from labkit.exercises.lab02_rings import copied_ring, schedule_of
-from labkit.exercises.solutions import source_of
+from labkit.labs import source_of
 from labkit.schedule import check_schedule
 
 LABS = Path(__file__).resolve().parent.parent.parent / "labs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labkit.errors import UsageError, YourTurn
-from labkit.exercises.solutions import GUESS, RANK_STUB, STUB, strip, without_solutions
+from labkit.labs import GUESS, RANK_STUB, STUB, strip, without_solutions
 
 ONE = "### BEGIN SOLUTION\nguess = 7\n### END SOLUTION\nlab.predict('a', guess)"
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from labkit.exercises.solutions import has_solution, source_of, without_solutions
 from labkit.labrecord import shortcomings
+from labkit.labs import has_solution, source_of, without_solutions
 
 LABS = Path(__file__).resolve().parent.parent.parent / "labs"
 FIRST = LABS / "01-every-rank-the-same.ipynb"

@@ -16,9 +16,8 @@ import pytest
 
 from labkit.exercises import CHECKS, prediction_of
 from labkit.exercises.guess import Found
-from labkit.exercises.solutions import source_of, strip
 from labkit.faults import FAULTS
-from labkit.labs import write_index
+from labkit.labs import source_of, strip, write_index
 
 LABS = Path(__file__).resolve().parent.parent.parent / "labs"
 WORDS = 120

@@ -29,8 +29,8 @@ PARTS = {
     "c10d._world": ({"backends/nccl.py"}, "test_every_group_is_in_the_worlds_map"),
     "backend._start_coalescing": ({"channel.py"}, "test_sends_can_be_coalesced"),
     "backend._end_coalescing": ({"channel.py"}, "test_sends_can_be_coalesced"),
-    "backend._allgather_base": ({"library.py"}, "test_the_backends_own_collectives"),
-    "backend._reduce_scatter_base": ({"library.py"}, "test_the_backends_own_collectives"),
+    "backend._allgather_base": ({"channel.py"}, "test_the_backends_own_collectives"),
+    "backend._reduce_scatter_base": ({"channel.py"}, "test_the_backends_own_collectives"),
     "tensor._base": ({"overlap.py"}, "test_a_view_knows_its_base"),
     "torch._dynamo": ({"forkserver.py"}, "test_the_module_that_the_fork_server_loads_early"),
 }
@@ -112,7 +112,7 @@ def test_sends_can_be_coalesced(alone: Any) -> None:
 
 
 def test_the_backends_own_collectives(alone: Any) -> None:
-    """In the order of `labkit.rank.library`: where the result goes, what goes in, options."""
+    """In the order of `labkit.rank.channel`: where the result goes, what goes in, options."""
     backend = alone._get_backend(torch.device("cpu"))
     for name, options in (("_allgather_base", c10d.AllgatherOptions()), ("_reduce_scatter_base", c10d.ReduceScatterOptions())):
         result = torch.zeros(3)

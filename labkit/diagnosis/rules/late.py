@@ -8,8 +8,7 @@ from ...units import format_seconds
 from ...vocabulary import Activity, CallState, Ending, Standing
 from ...wire import Call, CallSite, RankView, Side, Verdict
 from .. import words
-from ..alignment import Alignment, Track
-from ..moves import Lines
+from ..alignment import Alignment, Lines, Track
 from ..rule import Rule, rule
 
 

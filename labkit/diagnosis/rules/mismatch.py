@@ -7,8 +7,7 @@ from ...errors import join_ranks
 from ...vocabulary import CallState, Ending, Standing
 from ...wire import Call, Verdict
 from .. import words
-from ..alignment import Alignment, Disagreement
-from ..moves import Altered
+from ..alignment import Alignment, Altered, Disagreement
 from ..rule import Rule, rule
 from .absent import way_of_death
 

@@ -7,8 +7,7 @@ from ...errors import join_ranks
 from ...vocabulary import CallState, Ending, Standing
 from ...wire import Call, Verdict
 from .. import words
-from ..alignment import Alignment, SequenceError
-from ..moves import Slip
+from ..alignment import Alignment, SequenceError, Slip
 from ..rule import Rule, rule
 from ..source import in_loop, unconditional
 

@@ -12,10 +12,9 @@ from ...errors import UsageError
 from ...faults.base import LeaveCell
 from ...registry import unknown
 from ..cell import describe_error
-from ..channel import P2PChannel
+from ..channel import P2PChannel, agreed, all_reduce, barrier, collective, timed
 from ..context import RankContext
 from ..dispatch import OPS
-from ..library import agreed, all_reduce, barrier, collective, timed
 from ..moves import Memory, Tally, step_by_step
 from ..overlap import runner
 

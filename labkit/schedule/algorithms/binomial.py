@@ -14,8 +14,7 @@ from fractions import Fraction
 
 from ..algorithm import ROOT, Algorithm, Formulas, Path, Share, declare
 from ..model import Schedule
-from ._shapes import ceil_log2
-from ._trees import down, num_children, role, up
+from ._trees import ceil_log2, down, num_children, role, up
 
 
 def build_binomial_tree(world_size: int, root: int) -> Schedule:

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from ..algorithm import ROOT, Algorithm, Formulas, Path, Share, declare
 from ..model import Schedule, Step, make_step
-from ._shapes import ranks
+from ._trees import ranks
 
 
 def build_naive(world_size: int, root: int) -> Schedule:

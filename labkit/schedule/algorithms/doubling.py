@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from ..algorithm import Algorithm, Formulas, Path, Share, declare
 from ..model import Schedule, Step, make_step
-from ._shapes import Fold, halvings, ranks
+from ._trees import Fold, halvings, ranks
 
 
 def build_recursive_doubling(world_size: int) -> Schedule:

@@ -19,8 +19,7 @@ import numpy as np
 
 from ..algorithm import ROOT, Algorithm, Formulas, Param, Path, Share, declare
 from ..model import Schedule, Step, make_step
-from ._shapes import ceil_log2
-from ._trees import Tree, trees
+from ._trees import Tree, ceil_log2, trees
 
 
 def num_steps_chain_broadcast(world_size: int, root: int, chunks: int) -> int:

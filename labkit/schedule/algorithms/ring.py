@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from ..algorithm import Algorithm, Formulas, Path, Share, declare
 from ..model import Schedule, Step, make_step
-from ._shapes import ranks
+from ._trees import ranks
 
 
 def build_ring(world_size: int) -> Schedule:
