@@ -5,11 +5,9 @@ from __future__ import annotations
 import statistics
 from dataclasses import field
 
-from ..document import Printed, wrap
-from ..errors import count, join_ranks
+from ..document import Printed
 from ..plain import record
 from ..registry import unknown
-from ..units import format_bytes, format_seconds
 from ..wire import Diagnosis
 
 FAR_OFF = 1e300  # NaN or infinity where the library has a number, or the other way round; JSON has neither
@@ -76,7 +74,7 @@ class RankRun:
 
 
 @record
-class ScheduleRun:
+class ScheduleRun(Printed):
     """A schedule executed by live ranks.
 
     `seconds` run from the last rank's start to the last rank's end.
@@ -132,33 +130,6 @@ class ScheduleRun:
     def step_s(self) -> tuple[float, ...]:
         """The slowest rank's seconds in each step."""
         return tuple(max(column) for column in zip(*(each.step_s for each in self.ranks), strict=True)) if self.ranks else ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        head = f"{self.name}, {format_bytes(self.num_bytes)} of {self.dtype} on {count(self.world_size, 'rank')}"
-        if not self.ended:
-            verdict = self.diagnosis.verdict if self.diagnosis is not None else None
-            said = [verdict.sentence, f"Next: {verdict.next_step}"] if verdict is not None else [self.error]
-            return wrap(with_source("\n".join([f"{head}: did not end; {said[0]}", *said[1:], *self.notes]), self.source))
-        wrong = f"NOT what the library's all-reduce gives, on {join_ranks(self.disagreeing)}"
-        same = "as the library's all-reduce gives" if self.agrees else wrong
-        counts = "as declared" if self.counted else "NOT as declared"
-        lines = [f"{head}: {format_seconds(self.seconds)}, {count(self.num_steps, 'step')}; {same}; messages and bytes {counts}"]
-        lines += [_rank_line(each) for each in self.ranks]
-        lines += [] if self.diagnosis is None else [str(self.diagnosis)]
-        lines += self.notes
-        return wrap(with_source("\n".join(lines), self.source))
-
-
-def _rank_line(each: RankRun) -> str:
-    steps = f"; steps {', '.join(format_seconds(seconds) for seconds in each.step_s[:16])}" if any(each.step_s) else ""
-    more = ", ..." if len(each.step_s) > 16 else ""
-    more += f" (began {format_seconds(each.early_s)} early)" if steps and each.early_s > NOTEWORTHY * each.seconds else ""
-    wrong = "" if each.agrees else f"; {far_off(each.worst)}"
-    sent = f"sent {count(each.sent_messages, 'message')}, {format_bytes(each.sent_bytes)}"
-    return f"rank {each.rank}: {sent}{steps}{more}{wrong}"
 
 
 def far_off(worst: float) -> str:

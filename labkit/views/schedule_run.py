@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..document import Block, Code, Details, Heading, Items, Node, Paragraph, Picture, Table, Tree
+from ..document import Block, Code, Details, Heading, Items, Node, Paragraph, Picture, Table, Tree, wrap
 from ..errors import join_ranks
 from ..schedule import Problem
 from ..schedule.records import NOTEWORTHY, ScheduleRun, far_off
@@ -20,7 +20,7 @@ from .schedule_svg import WIDTH, svg
 from .verdict import diagnosis_parts
 
 _STEPS = 12  # columns of the table
-_RANKS = 32  # rows of it
+_RANKS = 64  # rows of it
 
 
 def head(run: ScheduleRun) -> str:
@@ -44,11 +44,14 @@ def findings(run: ScheduleRun) -> list[tuple[bool, str]]:
 def _table(run: ScheduleRun) -> list[Node]:
     steps = min(run.num_steps, _STEPS) if run.traced else 0
     early = run.traced and any(each.early_s > NOTEWORTHY * each.seconds for each in run.ranks)
+    wrong = any(not each.agrees for each in run.ranks)
     names = [*(["early"] if early else []), *(f"step {step}" for step in range(steps))] if run.traced else ["time"]
+    names += ["result"] if wrong else []
     rows = []
     for each in run.ranks[:_RANKS]:
         times = [_seconds(seconds) for seconds in each.step_s[:steps]] if run.traced else [format_seconds(each.seconds)]
         sent = f"{count(each.sent_messages, 'message')}, {format_bytes(each.sent_bytes)}"
+        times += [("as the library's" if each.agrees else far_off(each.worst))] if wrong else []
         rows.append([f"rank {each.rank}", sent, *([_seconds(each.early_s)] if early else []), *times])
     note = "Early: how long before the last rank this one began. That wait is in its steps, not in the run's time."
     return [Table(["", "sent", *names], rows), *([Paragraph(note)] if early else [])]
@@ -65,20 +68,18 @@ def _left(run: ScheduleRun) -> list[Node]:
     return [Paragraph(f"(and {left})")] if left else []
 
 
-def _drawn(run: ScheduleRun) -> Block:
+def run_tree(run: ScheduleRun) -> Tree:
+    """What was held against the library and the schedule, and a table of the ranks' steps."""
     notes = [Paragraph(note) for note in run.notes]
     found = diagnosis_parts(run.diagnosis) if run.diagnosis is not None else []
     if not run.ended:
         why = found if run.diagnosis is not None and run.diagnosis.verdict is not None else [Paragraph(run.error)]
-        return recorded([*why, *notes], run.source, "bad", f"✗ {head(run)}")
-    marked = ((f"{'✓' if held else '✗'} {words}", held) for held, words in findings(run))
-    said = Picture(f"<p>{'; '.join(h.esc(words) if held else f'<b>{h.esc(words)}</b>' for words, held in marked)}</p>")
-    return recorded([said, *_table(run), *_left(run), *found, *notes], run.source, "good" if run.ok else "bad", head(run))
-
-
-def run_tree(run: ScheduleRun) -> Tree:
-    """A page has a table of the steps, a terminal a line for each rank."""
-    return [Picture(h.as_html([_drawn(run)]), str(run))]
+        return [recorded([*why, *notes], run.source, "bad", f"✗ {head(run)}")]
+    marked = [(f"{'✓' if held else '✗'} {words}", held) for held, words in findings(run)]
+    drawn = "; ".join(h.esc(words) if held else f"<b>{h.esc(words)}</b>" for words, held in marked)
+    said = Picture(f"<p>{drawn}</p>", wrap("\n".join(words for words, _ in marked)))
+    parts = [said, *_table(run), *_left(run), *found, *notes]
+    return [recorded(parts, run.source, "good" if run.ok else "bad", head(run))]
 
 
 _WIDE = 200  # characters of a line where one can scroll

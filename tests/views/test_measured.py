@@ -68,8 +68,8 @@ def test_a_rank_that_began_early_says_so_since_its_steps_have_the_wait_in_them()
     run = a_run()
     ranks = (dataclasses.replace(run.ranks[0], early_s=5e-4), *run.ranks[1:])
     early = dataclasses.replace(run, ranks=ranks)
-    assert "(began 500 µs early)" in str(early)
-    assert str(early).count("early") == 1
+    assert "Early: how long before the last rank this one began" in str(early)
+    assert str(early).splitlines()[3].split()[:3] == ["sent", "early", "step"]
     drawn = body(early)
     assert "<th>early</th>" in drawn.replace(' scope="col"', "")
     assert "500 µs" in drawn
@@ -90,6 +90,8 @@ def test_a_wrong_run_names_the_ranks_and_how_far_off_they_are() -> None:
     run = a_run((1, 3))
     assert "ranks 1 and 3: off by up to 0.55 times the largest value" in body(run)
     assert "lk-bad" in body(run)
+    told = " ".join(to_text(run).split())
+    assert told.count("off by up to 0.55") == body(run).count("off by up to 0.55") == 3, "in all, and at each of the two"
     assert "✗ messages and bytes not as declared" in body(a_run(declared=((1, 1, 1, 1),) * 4))
 
 
