@@ -46,7 +46,7 @@ def ready_ranks(ranks: Sequence[int] | int | None, cluster: Cluster, pending: Ma
         run = "runs" if len(busy) == 1 else "run"
         raise RankBusy(
             f"{join_ranks(busy)} still {run} {pending[busy[0]].what}",
-            hint="world.diagnose() says why; world.recover() brings them back",
+            hint=f"world.diagnose() says why; world.recover() frees {'it' if len(busy) == 1 else 'them'}",
             ranks=busy,
         )
     return targets

@@ -14,7 +14,8 @@ from ..errors import NotEnoughMemory, StartError, UsageError, WorldMismatch
 from ..machine import DEFAULT_RANKS, MAX_RANKS, RANK_BYTES, free_memory_bytes
 from ..registry import unknown
 from ..runfolder import RunFolder, run_root
-from ..units import format_bytes, is_whole
+from ..units import format_bytes, is_number, is_whole
+from .checks import check_deadline
 from .cluster import Cluster, seat_environment
 from .core import Listener
 from .current import HOLDER
@@ -57,6 +58,9 @@ def start(
     """
     ranks, backend = _overridden(ranks, backend)
     _check(ranks, backend, mode, launcher)
+    check_deadline(deadline_s)
+    if not is_number(group_timeout_s) or not group_timeout_s > 0:
+        raise UsageError(f"group_timeout_s must be above 0, not {group_timeout_s!r}", hint="for example group_timeout_s=120")
     running = HOLDER.world
     if running is not None:
         return _same(running, ranks, backend, mode, hosts)

@@ -44,6 +44,13 @@ def test_a_number_of_ranks_that_makes_no_sense(ranks: object) -> None:
         start(ranks)
 
 
+@pytest.mark.parametrize("name", ["deadline_s", "group_timeout_s"])
+@pytest.mark.parametrize("seconds", [0, -1, "5", float("nan"), True])
+def test_a_time_that_makes_no_sense(name: str, seconds: object) -> None:
+    with pytest.raises(UsageError, match=rf"{name}=1"):
+        start(2, **{name: seconds})
+
+
 @pytest.mark.parametrize("ranks", [MAX_RANKS + 1, 10_000, 10**30])
 def test_more_ranks_than_a_machine_can_have(ranks: int) -> None:
     with pytest.raises(UsageError, match=f"{ranks} ranks are too many for one machine; give at most {MAX_RANKS}"):
