@@ -1,4 +1,4 @@
-"""The words that all parts share: states, endings and modes as enums, and the errors that say a process group is broken.
+"""The words that all parts share: states and endings as enums, and the errors that say a process group is broken.
 
 Each member is a string, so a record holds it as text, and a file or a message written by another version reads back.
 What the kernel and a rank's engine must agree on is here too: the engine's command line, and the names that a rank begins with.
@@ -86,13 +86,6 @@ class Standing(StrEnum):
     FINISHED = "finished"
     PYTHON = "python"  # at work outside of any call
     UNBEGUN = "unbegun"  # the cell was sent to it, and it has not begun
-
-
-class Mode(StrEnum):
-    """Whether labkit only watches, or compares the ranks' calls before they are made."""
-
-    RAW = "raw"
-    SAFE = "safe"
 
 
 # ---- errors that other ranks cause

@@ -150,10 +150,10 @@ class Liar(Printed):
     facts: str = f"{RANKS} ranks, a link carries {LINK_GB_PER_S:g} GB/s each way"
 
 
-def _rows(times: list[float], factor: float, count_of: int = 1) -> tuple[tuple[int, int, float, float, float], ...]:
+def _rows(times: list[float], factor: float) -> tuple[tuple[int, int, float, float, float], ...]:
     """Lines of sizes and times; `factor` is what the table takes for busbw over algbw."""
     made = zip(_SIZES, times, strict=True)
-    return tuple((n, n // 4 // count_of, t, n / t / 1e9, n / t / 1e9 * factor) for n, t in made)
+    return tuple((n, n // 4, t, n / t / 1e9, n / t / 1e9 * factor) for n, t in made)
 
 
 def _ring_times(steps: int, factor: float, sizes: tuple[int, ...] = _SIZES) -> list[float]:

@@ -15,7 +15,6 @@ from ..registry import Registry, unknown
 from ..wire import CallSite
 
 ENDINGS = ("hang", "abort", "error", "silent", "slow", "none")
-MODES = ("raw", "safe")
 
 
 class PlannedFault(RuntimeError):

@@ -18,8 +18,7 @@ from ..schedule.hosts import link_in_words
 from ..schedule.records import ITEM_BYTES, Comparison, RankRun, ScheduleRun, Timing
 from ..timings import LATE_S
 from ..wire import CellResult, Diagnosis, Outcome
-from .arguments import LIBRARY, check_op, check_rounds, check_size, compared, labels, schedule_of
-from .armed import Armed, refuse_armed
+from .arguments import LIBRARY, Armed, check_op, check_rounds, check_size, compared, labels, refuse_armed, schedule_of
 from .variables import check_name
 
 

@@ -16,8 +16,7 @@ from ..schedule.fit import crossing_of
 from ..schedule.records import ITEM_BYTES, Comparison
 from ..schedule.sweeps import LIBRARY_MODELS, Crossing, Point, Sweep, collective_of
 from ..units import format_bytes, parse_sizes
-from .arguments import catalogue_name, check_once, check_op, check_rounds, contestants, levels
-from .armed import refuse_armed
+from .arguments import catalogue_name, check_once, check_op, check_rounds, contestants, levels, refuse_armed
 from .schedules import compare, spans, where
 
 OnProgress = Callable[[int, int, Point], None]

@@ -88,10 +88,6 @@ class Collective:
     end: str
     reduces: bool
 
-    @property
-    def rooted(self) -> bool:
-        return "root" in (self.start, self.end)
-
     def holds(self, where: str, rank: int, world_size: int, num_chunks: int, root: int = 0) -> Ranges:
         """The chunks of a rank at its "start" or "end", in the order they have in its tensor.
 
