@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
+from ..document import Printed
 from ..errors import UsageError, count, join_ranks
 from ..plain import loads, record
 from ..registry import unknown
@@ -87,7 +88,7 @@ class NcclChoice:
 
 
 @record
-class NcclLog:
+class NcclLog(Printed):
     """What a log says of a communicator (its largest, newest one) and of the choices made; what it lacks is empty.
 
     `hosts` are the ranks of each host that the log names: hosts have numbers here, not names. `num_odd` is the number of
@@ -187,12 +188,6 @@ class NcclLog:
         rest = "is not as NCCL prints it and is" if self.num_odd == 1 else "are not as NCCL prints them and are"
         return f"{count(self.num_odd, 'line')} of this log {rest} left out"
 
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        return with_source("\n".join(_lines(self)), self.source)
-
 
 def _without_channel(found: object) -> object:
     if isinstance(found, NcclRing):
@@ -202,6 +197,11 @@ def _without_channel(found: object) -> object:
 
 
 # ---- text
+def as_text(log: NcclLog) -> str:
+    """All that the log says, in lines."""
+    return with_source("\n".join(_lines(log)), log.source)
+
+
 def channels_text(channels: Iterable[int]) -> str:
     """
     >>> channels_text([0]), channels_text([0, 1, 2]), channels_text([0, 8])

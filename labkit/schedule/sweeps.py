@@ -16,7 +16,7 @@ from .collective import FACTORS, busbw_factor
 from .cost import Link
 from .external import ExternalResults
 from .fit import HeldOut, Sample, hold_out
-from .records import Comparison, Rounds, Source, with_source
+from .records import Comparison, Rounds, Source
 
 # The library's collectives, and the algorithm whose formula is fitted to each. gloo's all-reduce is a ring at every size.
 LIBRARY_MODELS = {
@@ -71,7 +71,7 @@ class Point(Rounds):
 
 
 @record
-class Sweep:
+class Sweep(Printed):
     """Points in the order they were measured. `interrupted`: by the caller; `error`: why it ended early otherwise.
 
     `where`: which ranks took part if not all, and on which hosts, with what link.
@@ -103,12 +103,6 @@ class Sweep:
             raise UsageError(f"{few} too few to fit and hold one out", hint="sweep at least three")
         held = list(hold) or [sizes[len(sizes) // 2]]
         return hold_out([point.sample() for point in points], held)
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        return with_source(table(self), self.source)
 
 
 @record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..document import Printed
 from ..errors import UsageError, count
 from ..phrases import WIDTH, wrapped
 from ..plain import record
@@ -46,7 +47,7 @@ class StepFrame:
 
 
 @record
-class Trace:
+class Trace(Printed):
     """All frames of a schedule for one tensor size; `start` is what every rank has before the first step."""
 
     name: str
@@ -66,12 +67,6 @@ class Trace:
         for frame in self.frames[: step + 1]:
             found.update({(each.rank, each.chunk): each.ranks for each in frame.changes})
         return found
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        return as_text(self)
 
 
 def trace(schedule: Schedule, num_elements: int, itemsize: int = 4) -> Trace:

@@ -9,8 +9,8 @@ from typing import Any
 from ..document import Block, Cell, Heading, Node, Paragraph, Picture, Table, Tree, tree_of
 from ..schedule import Price, predict
 from ..schedule.hosts import FLAT, LEVELS, HostsReport
-from ..schedule.records import Comparison, Source, Timing
-from ..schedule.sweeps import Crossing, Point, Sweep, average, fitted, reduce_op, title
+from ..schedule.records import Comparison, Source, Timing, with_source
+from ..schedule.sweeps import Crossing, Point, Sweep, average, fitted, reduce_op, table, title
 from ..units import format_bytes, format_seconds
 from . import _html as h
 from . import costs
@@ -96,7 +96,7 @@ def sweep_tree(sweep: Sweep) -> Tree:
         ended = "interrupted: this was measured until then"
     parts += [Paragraph(ended, "lead", mark="…")] if ended else []
     block = recorded(parts or [Paragraph("nothing was measured")], sweep.source, "wait" if ended else "")
-    return [Picture(h.as_html([block]), str(sweep))]
+    return [Picture(h.as_html([block]), with_source(table(sweep), sweep.source))]
 
 
 # ---- a comparison

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ..document import Block, Code, Details, Node, Paragraph, Picture, Table, Tree
-from ..schedule.nccl_log import NcclLog, NcclRing, channels_text, head, regime_cells, transports
+from ..schedule.nccl_log import NcclLog, NcclRing, as_text, channels_text, head, regime_cells, transports
 from ..schedule.records import Source
 from . import _html as h
 from ._base import add
@@ -21,8 +21,8 @@ def tree(log: NcclLog) -> Tree:
     parts += [Picture(_pictures(log)), *_choices(log), *_costs(log), *map(Paragraph, transports(log))]
     parts += [Paragraph(f"not in this log: {', '.join(log.missing)}")] if log.missing else []
     parts += [Paragraph(log.left_out)] if log.left_out else []
-    parts.append(Details("as text", [Code(str(log))]))
-    return [Picture(h.as_html([Block(parts, "wait" if log.source is not None else "", head(log))]), str(log))]
+    parts.append(Details("as text", [Code(as_text(log))]))
+    return [Picture(h.as_html([Block(parts, "wait" if log.source is not None else "", head(log))]), as_text(log))]
 
 
 def _source(source: Source) -> list[Node]:

@@ -113,7 +113,7 @@ def trace_tree(trace: Trace) -> Tree:
         *several(trace.problems),
         Details("every step as text", [Code(as_text(trace, _WIDE, lines=1))]),
     ]
-    return [Picture(h.as_html(drawn), str(trace))]
+    return [Picture(h.as_html(drawn), as_text(trace))]
 
 
 add(ScheduleRun, run_tree)
