@@ -136,8 +136,9 @@ class Ranks:
             self.send(pendings, op, dict.fromkeys(targets, payload), buffers=buffers)
             self._await(pendings, started + limit)
         except KeyboardInterrupt:
-            if wait([pending.future for pending in pendings], timeout=1.0).not_done:
-                self.recover(force=True)
+            with defer_sigint():  # a second interrupt is raised when the ranks are free
+                if wait([pending.future for pending in pendings], timeout=1.0).not_done:
+                    self.recover(force=True)
             raise
         late = [pending.rank for pending in pendings if not pending.done]
         if late:
@@ -177,8 +178,9 @@ class Ranks:
             self.send(pendings, op, {rank: payloads[rank] for rank in self.targets})
             diagnosis = cells.run(pendings, watch)
         except KeyboardInterrupt:
-            cells.close(pendings)
-            self.recover(force=True)
+            with defer_sigint():
+                cells.close(pendings)
+                self.recover(force=True)
             raise
         outcomes = cells.outcomes(pendings, "late" if watch.expired else "stuck")
         failed = [outcome for outcome in outcomes if not outcome.ok]

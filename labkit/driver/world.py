@@ -19,6 +19,7 @@ from ..wire import CellResult, Diagnosis, Injection, OpResult, RecoveryReport, W
 from . import cells
 from .core import INSTRUMENTS, Listener, find_instrument
 from .injection import ActiveInjection
+from .interrupts import defer_sigint
 from .ranks import Ranks
 from .transport import OnOutput, Pending, errors_of
 
@@ -158,8 +159,9 @@ class World:
                 diagnosis = self._refuse(pendings, diagnosis)
             status = "late" if watch.expired else "stuck"
         except KeyboardInterrupt:
-            cells.close(pendings)
-            diagnosis, recovery, status = core.diagnose(), self.interrupt(), "interrupted"
+            with defer_sigint():  # a second interrupt is raised when the ranks are free
+                cells.close(pendings)
+                diagnosis, recovery, status = core.diagnose(), self.interrupt(), "interrupted"
         if diagnosis is None and feed.num_calls() != before:
             diagnosis = self._after(pendings)
         outcomes = cells.outcomes(pendings, status)

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import pytest
 
+from labkit.driver import cells
 from labkit.driver.cluster import Cluster
 from labkit.driver.feed import Feed
 from labkit.driver.scripted import Script, ScriptedFeed, ScriptedTransport
@@ -160,6 +161,27 @@ def test_a_lab_can_be_worked_on_in_it(script: Script, monkeypatch: pytest.Monkey
 
 
 # ---- interrupts
+def test_a_second_interrupt_while_a_cell_is_stopped_waits_until_the_ranks_are_free(
+    script: Script, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diagnose = world.core.diagnose
+
+    def interrupted() -> Diagnosis:
+        signal.raise_signal(signal.SIGINT)
+        return diagnose()
+
+    def first(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    script.on("cell", late())
+    with monkeypatch.context() as patch:
+        patch.setattr(world.core, "diagnose", interrupted)
+        patch.setattr(cells, "run", first)
+        with pytest.raises(KeyboardInterrupt):
+            world.run_cell("while True: ...")
+    assert world.run_cell("x = 1").outcomes[0].status == "ok"
+
+
 def test_an_interrupt_while_requests_go_out_waits_until_all_have_one(
     script: Script, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
