@@ -70,11 +70,12 @@ def in_call(world: Alignment, ranks: tuple[int, ...], call: Call) -> str:
 
 def main_wait(world: Alignment, ranks: Iterable[int]) -> tuple[tuple[int, ...], Call] | None:
     """Of these ranks' waits, the call that most are in, and who."""
-    calls: dict[tuple[str, int, str], list[int]] = {}
+    calls: dict[tuple[str, int, str, int], list[int]] = {}
     for rank in ranks:
         if rank in world.waits:
             call = world.waits[rank].call
-            calls.setdefault((call.group, call.seq, call.op), []).append(rank)
+            peer = call.root if call.p2p else -1  # P2P calls have no number: those of two peers are two calls
+            calls.setdefault((call.group, call.seq, call.op, peer), []).append(rank)
     if not calls:
         return None
     most = by_majority(calls.values())[0]

@@ -212,7 +212,7 @@ class Ranks:
         verdict = diagnosis.verdict if diagnosis is not None else None
         if verdict is not None:
             kind = RankDead if any(outcome.status == "dead" for outcome in outcomes) else RankStuck
-            raise kind(verdict.sentence, hint="world.recover() brings the ranks back", ranks=verdict.culprits)
+            raise kind(verdict.sentence.rstrip("."), hint="world.recover() brings the ranks back", ranks=verdict.culprits)
         raise_first(op, outcomes)
 
     # ---- seeing

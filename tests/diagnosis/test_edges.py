@@ -153,3 +153,10 @@ def test_a_rank_that_died_before_its_first_call_of_the_cell_is_not_told_at_an_ol
     (verdict,) = judge(replace(seen, ranks=tuple(old)))
     assert verdict.code == "LK001"
     assert [side.site for side in verdict.sides if side.ranks == (1,)] == [None]
+
+
+def test_ranks_that_receive_from_different_peers_are_not_told_as_one_call() -> None:
+    seen = world("", {0: "recv1^3", 1: "recv1^2", 3: "recv1^2", 2: "die"}).run()
+    (verdict,) = judge(seen.evidence())
+    assert verdict.code == "LK001"
+    assert "ranks 1 and 3 wait in recv from rank 2" in verdict.sentence

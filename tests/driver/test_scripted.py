@@ -21,7 +21,7 @@ from labkit.driver.world import World
 from labkit.errors import DeadlineExceeded, RankBusy, RankDead, RankRaised
 from labkit.instruments import labnote
 from labkit.testing import Act, call, dies, late, ok, raises
-from labkit.wire import Diagnosis, dumps, loads, to_plain
+from labkit.wire import Diagnosis, Outcome, dumps, loads, to_plain
 
 SUM = call("all_reduce", line=3)
 OPEN = {"late", "stuck"}  # at the deadline, or ended before it
@@ -246,3 +246,11 @@ def test_every_view_draws_without_anything_heavy(root: object) -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT, *files], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []
+
+
+def test_an_error_with_a_verdicts_sentence_ends_it_once(script: Script, world: World) -> None:
+    script.on("cell", {1: dies(), 0: late(SUM), 2: late(SUM), 3: late(SUM)})
+    diagnosis = world.run_cell("...").diagnosis
+    with pytest.raises(RankDead) as caught:
+        world.core._raise("time", (Outcome(1, "dead"),), diagnosis)
+    assert ".;" not in str(caught.value)
