@@ -3,7 +3,7 @@
     judge(evidence) -> verdicts, the primary one first; none on a healthy world
     contradiction(evidence) -> two open calls that can never complete, known without a stall
     whereabouts(evidence, ranks) -> where ranks are with which nothing is wrong
-    RULES           -> the rules by code; each is one class in `rules/`
+    RULES           -> the rules by code; each is one file in `rules/`
 
 No process, no clock and no torch in here: the same evidence always gives the same verdict, live, after the cell, or read
 back from a recording.

@@ -1,6 +1,6 @@
 """What a rule is: a code, a name, a docstring of four sections, and a claim on aligned evidence.
 
-A rule is one class in `rules/`: it says there when it speaks, before which rules, and whether time may mend what it has found.
+A rule is one file in `rules/`: it says there when it speaks, before which rules, and whether time may mend what it has found.
 """
 
 from __future__ import annotations

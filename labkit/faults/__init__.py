@@ -1,4 +1,4 @@
-"""The catalogue of faults: each found by name in `FAULTS`; a file holds those of one kind."""
+"""The catalogue of faults: one file each, found by name in `FAULTS`."""
 
 from .base import (
     FAULTS,

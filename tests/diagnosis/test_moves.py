@@ -8,7 +8,7 @@ import pytest
 
 from labkit.diagnosis import align, judge
 from labkit.diagnosis.alignment import altered, newest_run, slip
-from labkit.diagnosis.rules.late import late
+from labkit.diagnosis.rules.lk011_straggler import late
 from labkit.wire import Call, CodeError, Evidence, RankView
 
 RANKS = 3

@@ -1,1 +1,1 @@
-"""The algorithms, each found by name in `ALGORITHMS`; a file holds one family."""
+"""One file per algorithm, found by name in `ALGORITHMS`."""

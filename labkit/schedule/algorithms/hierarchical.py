@@ -14,7 +14,7 @@ from fractions import Fraction
 from ...errors import UsageError
 from ..algorithm import Algorithm, Formulas, Param, Path, Share, declare
 from ..model import Schedule, Step, make_step
-from ._trees import ranks
+from ._shapes import ranks
 
 
 def split(world_size: int, ranks_per_host: int) -> tuple[int, int]:

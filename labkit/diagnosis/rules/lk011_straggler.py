@@ -1,106 +1,15 @@
-"""Ranks that come late: LK010 busy-in-python, LK011 straggler."""
+"""LK011 straggler."""
 
 from __future__ import annotations
 
 from ...errors import join_ranks
-from ...timings import LATE_S, LATE_TIMES, STALL_S
+from ...timings import LATE_S, LATE_TIMES
 from ...units import format_seconds
-from ...vocabulary import Activity, CallState, Ending, Standing
-from ...wire import Call, CallSite, RankView, Side, Verdict
+from ...vocabulary import CallState, Ending
+from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, Lines, Track
 from ..rule import Rule, rule
-
-
-@rule
-class BusyInPython(Rule):
-    """A rank is busy outside of any collective while others wait for it.
-
-    What: The rank is alive and runs its cell, but it has not come to the call that the others are in.
-    Why: Slow work on one rank, an endless loop, a wait for a file or a lock; or C code that keeps Python's
-    interpreter lock (GIL), so that no other thread of that process can run.
-    Evidence: Others wait for at least 0.3 s, and the rank is in its cell and in no call; its stack says where. If
-    even its control thread does not answer, it holds the interpreter lock.
-    Remedy: Look at the line; share the work among the ranks, or move it to where no rank waits for it.
-    """
-
-    code = "LK010"
-    name = "busy-in-python"
-    title = "A rank is busy while others wait for it"
-    may_resolve = True
-
-    def claim(self, world: Alignment) -> Verdict | None:
-        ranks, waits = _busy_ranks(world), words.main_wait(world, world.waits)
-        if not ranks or (waits is None and not world.algorithm):
-            return None
-        text = " and ".join(_busy(world, rank) for rank in ranks)
-        if world.algorithm:
-            text += words.wait_in_schedule(world, ranks, before="; ")
-        elif waits is not None:
-            text += f" while {_waiting(world, words.in_call(world, *waits))}"
-        mute = any(_mute(world.views[rank]) for rank in ranks)
-        advice = "Find the C code that keeps the lock (py-spy shows it)" if mute else "See why that line takes so long"
-        return self.say(
-            world,
-            text,
-            ranks,
-            sides=tuple(_side(world, rank) for rank in ranks) + words.wait_sides(world, world.waits),
-            fix=f"{advice}, and do not leave such work to one rank alone",
-            facts=words.last_calls(world, ranks),
-        )
-
-
-def _busy_ranks(world: Alignment) -> tuple[int, ...]:
-    """Those that are missing and have made no call for a while, if others have waited long enough for them."""
-    ranks = world.absent(Standing.PYTHON)
-    blocked = tuple(r for r, wait in world.waits.items() if wait.call.algorithm or set(wait.absent) & set(ranks))
-    if blocked and not world.stalled(blocked):
-        return ()
-    after_cut = any(not world.waits[rank].live for rank in blocked)
-    return tuple(rank for rank in ranks if after_cut or _quiet_s(world, rank) >= STALL_S)
-
-
-def _quiet_s(world: Alignment, rank: int) -> float:
-    """Since a rank's last call."""
-    last = world.calls[rank][-1:]
-    return world.evidence.taken_s - max((max(call.issued_s, call.returned_s) for call in last), default=0.0)
-
-
-def _waiting(world: Alignment, text: str) -> str:
-    """The wait with its length: "ranks 0-2 have waited for 2.00 s in all_reduce #2"."""
-    live = tuple(rank for rank, wait in world.waits.items() if wait.live)
-    waited = f" waited for {format_seconds(world.waited_s(live))} in "
-    return text.replace(" wait in ", f" have{waited}", 1).replace(" waits in ", f" has{waited}", 1) if live else text
-
-
-def _mute(view: RankView) -> bool:
-    return not view.answers and view.activity != Activity.IDLE
-
-
-def _site(view: RankView) -> CallSite | None:
-    return view.error.site if view.activity == Activity.IDLE and view.error is not None else view.line
-
-
-def _busy(world: Alignment, rank: int) -> str:
-    view, calls = world.views[rank], world.calls[rank]
-    if world.standing(rank) == Standing.UNBEGUN:
-        return f"rank {rank} has not begun cell {world.focus}"
-    if view.activity == Activity.IDLE and calls and calls[-1].state == CallState.FAILED:
-        return f"rank {rank} came to {words.placed(calls[-1])} only after the others had stopped waiting"
-    did = f"{'was' if view.activity == 'idle' else 'is'} busy in Python"
-    did = f"rank {rank} {'holds the interpreter lock (GIL)' if _mute(view) else did}"
-    site = _site(view)
-    if site is not None:
-        return f"{did} at {site}"
-    if world.algorithm:
-        return did + words.at_step(world, rank)
-    return f"{did} after {words.placed(calls[-1])}" if calls else f"{did} in cell {view.cell}"
-
-
-def _side(world: Alignment, rank: int) -> Side:
-    view = world.views[rank]
-    did = "holds the interpreter lock" if _mute(view) else "has not come"
-    return words.side(world.evidence, (rank,), did, _site(view))
 
 
 @rule

@@ -1,12 +1,9 @@
-"""In chunks that follow one another: a broadcast down a chain, an all-reduce over two binary trees.
+"""All-reduce over two binary trees at once, each with half of the tensor, in chunks that follow one another.
 
-`chain-broadcast`: while a rank passes one chunk on, the next one comes in. The last of k chunks leaves the root in
-step k and has p - 2 more hops to go.
-`double-tree`: two trees at once, each with half of the tensor. Chunk c leaves a rank of depth d upwards in step
-D - d + c and reaches depth d downwards in step D + d - 1 + c, D being the depth of the deepest rank: parents get their
-children's chunks in one step, and sums turn round at the root at once.
+Chunk c leaves a rank of depth d upwards in step D - d + c and reaches depth d downwards in step D + d - 1 + c, D being
+the depth of the deepest rank: parents get their children's chunks in one step, and sums turn round at the root at once.
 
-Source of the formulas: the trees are NCCL's (see `_trees.py`); bytes and steps counted. With one port, a step takes as
+Source of the formulas: the trees are NCCL's (see `_btree.py`); bytes and steps counted. With one port, a step takes as
 long as the busiest rank's messages in it: an inner rank of one tree (3 messages) that is a leaf of the other (1).
 """
 
@@ -17,64 +14,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..algorithm import ROOT, Algorithm, Formulas, Param, Path, Share, declare
+from ..algorithm import Algorithm, Formulas, Param, Path, Share, declare
 from ..model import Schedule, Step, make_step
-from ._trees import Tree, ceil_log2, trees
+from ._shapes import ceil_log2
+from ._trees import Tree, trees
 
 
-def num_steps_chain_broadcast(world_size: int, root: int, chunks: int) -> int:
-    return world_size - 2 + chunks if world_size > 1 else 0
-
-
-def build_chain_broadcast(world_size: int, root: int, chunks: int) -> Schedule:
-    def steps() -> Iterator[Step]:
-        for index in range(num_steps_chain_broadcast(world_size, root, chunks)):
-            place = np.arange(max(0, index - chunks + 1), min(index, world_size - 2) + 1, dtype=np.int32)
-            src, dst = (place + root) % world_size, (place + 1 + root) % world_size
-            yield make_step(src, dst, index - place, reduce=False, phase="broadcast")
-
-    return Schedule("chain-broadcast", "broadcast", world_size, chunks, steps, root, {"root": root, "chunks": chunks})
-
-
-def share_chain_broadcast(rank: int, world_size: int, root: int, chunks: int) -> Share:
-    if (rank - root) % world_size == world_size - 1:
-        return Share("end", 0, Fraction(0))
-    return Share("root" if rank == root else "link", chunks, Fraction(1))
-
-
-def path_chain_broadcast(world_size: int, root: int, chunks: int) -> Path:
-    steps = num_steps_chain_broadcast(world_size, root, chunks)
-    return Path(steps, Fraction(steps, chunks))
-
-
-declare(
-    Algorithm(
-        name="chain-broadcast",
-        title="Chain in chunks",
-        collective="broadcast",
-        teaches=(
-            "The ranks stand in a row and each hands every chunk to the next. With one chunk that is the slowest broadcast "
-            "there is; with many, all links work at once and a large tensor arrives in hardly more than the time of one hop. "
-            "More chunks fill the pipeline better but cost a latency each: there is a best number in between."
-        ),
-        formulas=Formulas("p - 2 + k", "n, the last rank 0", "(p - 2 + k)(α + n/k β)"),
-        build=build_chain_broadcast,
-        steps=num_steps_chain_broadcast,
-        share=share_chain_broadcast,
-        path=path_chain_broadcast,
-        params={"root": ROOT, "chunks": Param(4, "the number of chunks, k", low=1)},
-    )
-)
-
-
-def num_steps_double_tree(world_size: int, chunks: int) -> int:
+def num_steps(world_size: int, chunks: int) -> int:
     return 2 * ceil_log2(world_size) + chunks - 1 if world_size > 1 else 0
 
 
-def build_double_tree(world_size: int, chunks: int) -> Schedule:
+def build(world_size: int, chunks: int) -> Schedule:
     def steps() -> Iterator[Step]:
         both = trees(world_size)
-        for index in range(num_steps_double_tree(world_size, chunks)):
+        for index in range(num_steps(world_size, chunks)):
             parts = [part for half, tree in enumerate(both) for part in _moves(tree, index, chunks, half * chunks)]
             src, dst, chunk, reduce = (np.concatenate(column) for column in zip(*parts, strict=True))
             yield make_step(src, dst, chunk, reduce=reduce, phase=_phase(reduce))
@@ -100,23 +53,21 @@ def _phase(reduce: np.ndarray) -> str:
     return "up and down" if reduce.any() else "down"
 
 
-def share_double_tree(rank: int, world_size: int, chunks: int) -> Share:
+def share(rank: int, world_size: int, chunks: int) -> Share:
     edges = [int(tree.num_children[rank]) + int(tree.parent[rank] >= 0) for tree in trees(world_size)]
     roles = {0: "alone", 1: "leaf", 2: "inner with one child", 3: "inner"}
     role = " + ".join(roles[count] for count in edges)
     return Share(role, sum(edges) * chunks, Fraction(sum(edges), 2))
 
 
-def path_double_tree(world_size: int, chunks: int) -> Path:
+def path(world_size: int, chunks: int) -> Path:
     """Steps by classes: ranks with the same depth and number of children in both trees do the same."""
     first, second = trees(world_size)
     if world_size == 1:
         return Path(0, Fraction(0))
     kinds = _kinds(first, second)
-    sent, received, reduced = (
-        np.zeros((num_steps_double_tree(world_size, chunks), kinds.shape[1]), dtype=np.int64) for _ in range(3)
-    )
-    step = np.arange(num_steps_double_tree(world_size, chunks))[:, None]
+    sent, received, reduced = (np.zeros((num_steps(world_size, chunks), kinds.shape[1]), dtype=np.int64) for _ in range(3))
+    step = np.arange(num_steps(world_size, chunks))[:, None]
     for depth, children in (kinds[:2], kinds[2:]):
 
         def active(start: np.ndarray) -> np.ndarray:
@@ -157,10 +108,10 @@ declare(
             "up to 2n (inner 1.5n + leaf 0.5n)",
             "about (2 lg p + k - 1)(4α + 2n/k β); as latencies overlap, about 2 lg p α + 2nβ",
         ),
-        build=build_double_tree,
-        steps=num_steps_double_tree,
-        share=share_double_tree,
-        path=path_double_tree,
+        build=build,
+        steps=num_steps,
+        share=share,
+        path=path,
         params={"chunks": Param(4, "the number of chunks in each tree, k", low=1)},
     )
 )

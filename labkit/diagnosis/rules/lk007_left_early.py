@@ -1,0 +1,67 @@
+"""LK007 left-early."""
+
+from __future__ import annotations
+
+from ...vocabulary import Standing
+from ...wire import Verdict
+from .. import words
+from ..alignment import Alignment
+from ..rule import Rule, rule
+from ..source import unconditional
+
+
+@rule
+class LeftEarly(Rule):
+    """A rank finished its cell with fewer calls than the others, who wait for it.
+
+    What: The rank's cell ended well; the others are in a collective that it never makes.
+    Why: It had one batch less, broke out of a loop, or took a branch without the call.
+    Evidence: The rank is idle after a cell without error, its calls are the beginning of the others' calls, and
+    the others, who are more, wait in the next one. With two ranks the source decides, or both are named.
+    Remedy: Give every rank the same number of steps, or let all ranks agree before each step.
+    """
+
+    code = "LK007"
+    name = "left-early"
+    title = "A rank finished before the others"
+
+    def claim(self, world: Alignment) -> Verdict | None:
+        gone = world.absent(Standing.FINISHED)
+        if gone and world.algorithm:
+            return self._left_schedule(world, gone)
+        found = words.main_wait(world, (rank for rank in world.waiting_for(gone) if not world.waits[rank].call.p2p))
+        if found is None:
+            return None
+        waiters, call = found
+        live = any(world.waits[rank].live for rank in waiters)
+        sure = len(waiters) > len(gone) or unconditional(world.evidence, call.site)
+        cell = f"cell {world.focus}"
+        return self.say(
+            world,
+            f"{words.verb(gone, 'has', 'have')} finished {cell} without {words.named(call)}, in which "
+            f"{words.verb(waiters, *(('waits', 'wait') if live else ('waited', 'waited')))}{words.at(call.site)}",
+            gone if sure else tuple(sorted((*gone, *waiters))),
+            sides=(words.side(world.evidence, gone, f"finished {cell}", None), *words.wait_sides(world, waiters)),
+            fix="Let every rank make the same number of calls: same steps, no break on one rank only",
+            facts=(_counts(world, call.group), *words.last_calls(world, gone)),
+        )
+
+    def _left_schedule(self, world: Alignment, gone: tuple[int, ...]) -> Verdict | None:
+        if world.waits and not world.stalled(tuple(world.waits)):
+            return None
+        text = " and ".join(f"rank {rank} left the schedule{words.at_step(world, rank)}" for rank in gone)
+        side = words.side(world.evidence, gone, f"left {world.algorithm}", None)
+        return self.say(
+            world,
+            text + words.wait_in_schedule(world, gone, before="; "),
+            gone,
+            sides=(side, *words.wait_sides(world, world.waits)),
+            fix="Let every rank make all moves of its program",
+            facts=words.last_calls(world, gone),
+        )
+
+
+def _counts(world: Alignment, group: str) -> str:
+    track = world.tracks[group]
+    counts = ", ".join(f"rank {rank}: {len(track.line(rank))}" for rank in track.members if rank in world.views)
+    return f"calls in cell {world.focus}: {counts}"
