@@ -50,6 +50,7 @@ def _table(run: ScheduleRun) -> list[Node]:
     rows = []
     for each in run.ranks[:_RANKS]:
         times = [_seconds(seconds) for seconds in each.step_s[:steps]] if run.traced else [format_seconds(each.seconds)]
+        times += [""] * (steps - len(times))  # steps that a rank did not come to
         sent = f"{count(each.sent_messages, 'message')}, {format_bytes(each.sent_bytes)}"
         times += [("as the library's" if each.agrees else far_off(each.worst))] if wrong else []
         rows.append([f"rank {each.rank}", sent, *([_seconds(each.early_s)] if early else []), *times])

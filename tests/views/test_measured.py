@@ -249,3 +249,11 @@ def test_a_table_that_lies_has_its_letter_and_every_number(name: str) -> None:
 
 def test_the_views_are_found_by_the_names_of_their_records() -> None:
     assert {"ScheduleRun", "Comparison", "Sweep", "Crossing", "Price", "Problem", "Row", "Liar"} <= set(VIEWS)
+
+
+def test_a_rank_that_did_not_come_to_every_step_has_a_row_too() -> None:
+    ranks = (RankRun(0, 0.2, (0.1, 0.1), 2, 2, 8, 8, agrees=True), RankRun(1, 0.2, (0.1,), 1, 1, 4, 4, agrees=False))
+    run = ScheduleRun("ring", "all_reduce", 2, 2, "int32", "SUM", 8, 2, True, 0.2, ranks, ((2, 2, 8, 8),) * 2, backend="gloo")
+    for form in (to_text(run), to_html(run)):
+        assert "rank 0" in form
+        assert "rank 1" in form
