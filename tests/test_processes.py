@@ -139,7 +139,7 @@ def test_the_life_of_a_process(child: subprocess.Popen[bytes]) -> None:
     assert becomes(child.pid, "stopped")
     assert send(me, signal.SIGCONT)
     assert becomes(child.pid, "running")
-    assert memory_bytes(child.pid) > 100_000
+    assert memory_bytes(child.pid) > 10_000
     assert send(me, signal.SIGKILL)
     assert becomes(child.pid, "dead"), "ended, though nobody has reaped it yet"
     child.wait(5)
@@ -172,7 +172,7 @@ def test_where_there_is_no_proc(monkeypatch, child: subprocess.Popen[bytes]) -> 
     assert state_of_pid(child.pid) == "running"
     child.send_signal(signal.SIGSTOP)
     assert becomes(child.pid, "stopped")
-    assert memory_bytes(child.pid) > 100_000
+    assert memory_bytes(child.pid) > 10_000
     assert state_of_pid(2**22 + 12345) == "dead"
 
 

@@ -25,7 +25,12 @@ MiB = 2**20
 
 
 def own_children() -> set[int]:
-    return {child.pid for child in psutil.Process().children(recursive=True)}
+    """Everything below this process, less another lane's browser: it starts and ends processes as it likes."""
+    found: set[int] = set()
+    for child in psutil.Process().children():
+        if "playwright" not in " ".join(child.cmdline()):
+            found |= {child.pid, *(one.pid for one in child.children(recursive=True))}
+    return found
 
 
 def descriptors(pids: list[int]) -> int:
