@@ -24,14 +24,14 @@ from .wire import Call, CallSite
 SLOTS = 256
 _HEADER = struct.Struct("<8sIIIIiddIIII")  # magic pid rank generation cell activity cell_s beat_s next index fired strings_end
 # state seq op group members shape dtype root reduce bytes async file line function cell algorithm issued returned
-# step move request_id planned index
-_BODY = struct.Struct("<IIIIIIIiIQIIIIIIddIIIIQ")
+# step move request_id planned chain tag splits asked part index
+_BODY = struct.Struct("<IIIIIIIiIQIIIIIIddIIIIIiIIIQ")
 _RETURNED_AT = 8 + struct.calcsize("<IIIIIIIiIQIIIIIId")
 _INDEX, _STATE, _TIME, _BEAT = (struct.Struct(form) for form in ("<Q", "<I", "<d", "<dI"))
 _BEAT_AT = struct.calcsize("<8sIIIIid")
-_MAGIC = b"LABKIT3\0"
+_MAGIC = b"LABKIT4\0"
 _RING_AT = 128
-_SLOT_BYTES = 128
+_SLOT_BYTES = 160
 _STRINGS_AT = _RING_AT + SLOTS * _SLOT_BYTES
 _STRINGS_BYTES = 96 * 1024
 FILE_BYTES = _STRINGS_AT + _STRINGS_BYTES
@@ -60,6 +60,7 @@ class RingWriter:
         self._rank, self._pid = rank, pid
         self._strings: dict[str, int] = {}
         self._tuples: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._chains: dict[int, tuple[tuple[CallSite, ...], int]] = {}
         self._end = _STRINGS_AT + 2  # id 0 is the empty string
         self.generation = self.cell = self.activity = self._count = self.fired = 0
         self.cell_started_s = self.beat_s = 0.0
@@ -126,18 +127,36 @@ class RingWriter:
             self._intern(call.reduce_op), call.num_bytes, int(call.async_op),
             self._intern(site.file) if site else 0, site.line if site else 0,
             self._intern(site.function) if site else 0, call.cell, self._intern(call.algorithm), call.issued_s,
-            call.returned_s, call.step, call.move, call.request_id, self._intern(call.planned), call.index,
+            call.returned_s, call.step, call.move, call.request_id, self._intern(call.planned),
+            self._intern_chain(call.chain), call.tag, self._intern_tuple(";", call.splits),
+            self._intern(call.asked), self._intern(call.part), call.index,
         )  # fmt: skip
         _INDEX.pack_into(self._map, at, call.index)
 
     def _intern_tuple(self, between: str, numbers: tuple[int, ...]) -> int:
         found = self._tuples.get((between, numbers))
         if found is None:
-            shown = numbers if between == "," else numbers[:6]
+            shown = numbers[:6] if between == "x" else numbers
             found = self._intern(between.join(map(str, shown)))
             if len(self._tuples) < 4096:
                 self._tuples[between, numbers] = found
         return found
+
+    def _intern_chain(self, chain: tuple[CallSite, ...]) -> int:
+        """Frame by frame, each with the id of the one outside of it: chains that begin alike share their frames."""
+        if not chain:
+            return 0
+        known = self._chains.get(id(chain))  # by identity: the same line gives the same tuple, and hashing one is dear
+        if known is not None and known[0] is chain:
+            return known[1]
+        ident = 0
+        for site in chain:
+            ident = self._intern(f"{ident} {self._intern(site.file)} {site.line} {self._intern(site.function)}")
+            if not ident:
+                return 0
+        if len(self._chains) < 4096:
+            self._chains[id(chain)] = (chain, ident)
+        return ident
 
     def _intern(self, text: str) -> int:
         if not text:
@@ -271,8 +290,9 @@ def _read_call(fetch: _Fetch, slot: int, texts: dict[int, str]) -> Call | None:
     data = fetch(_RING_AT + slot * _SLOT_BYTES, _SLOT_BYTES)
     if len(data) != _SLOT_BYTES:
         return None
-    (state, seq, op, group, members, shape, dtype, root, reduce_op, num_bytes, async_op, file, line, function, cell,
-     algorithm, issued_s, returned_s, step, move, request_id, planned, index) = _BODY.unpack_from(data, 8)  # fmt: skip
+    (state, seq, op, group, members, shape, dtype, root, reduce_op, num_bytes, async_op, file, line, function, cell, algorithm,
+     issued_s, returned_s, step, move, request_id, planned, chain, tag, splits, asked, part, index,
+    ) = _BODY.unpack_from(data, 8)  # fmt: skip
     (first,) = _INDEX.unpack_from(data)
     if index == 0 or first != index or state >= len(_STATES) or not (math.isfinite(issued_s) and math.isfinite(returned_s)):
         return None
@@ -289,7 +309,8 @@ def _read_call(fetch: _Fetch, slot: int, texts: dict[int, str]) -> Call | None:
             shape=_numbers(text(shape), "x"), dtype=text(dtype), num_bytes=num_bytes, reduce_op=text(reduce_op), root=root,
             async_op=bool(async_op), site=CallSite(text(file), line, text(function)) if file else None, cell=cell,
             state=_STATES[state], issued_s=issued_s, returned_s=returned_s, algorithm=text(algorithm), step=step, move=move,
-            request_id=request_id, planned=text(planned),
+            request_id=request_id, planned=text(planned), chain=_read_chain(chain, text), tag=tag,
+            splits=_numbers(text(splits), ";"), asked=text(asked), part=text(part),
         )  # fmt: skip
     except ValueError:
         return None
@@ -304,6 +325,21 @@ def _read_text(fetch: _Fetch, ident: int) -> str:
     if not size or len(data) != size:
         raise ValueError(f"no text at {ident}")
     return data.decode(errors="replace")
+
+
+_DEEPEST = 64  # frames of a chain; a damaged one could lead in a circle
+
+
+def _read_chain(ident: int, text: Callable[[int], str]) -> tuple[CallSite, ...]:
+    """The frames that end at `ident`, outermost first; ValueError if they are damaged."""
+    found: list[CallSite] = []
+    while ident:
+        outer, file, line, function = map(int, text(ident).split(" "))
+        if len(found) == _DEEPEST or not 0 <= outer < ident or not 0 <= line < _HIGHEST:
+            raise ValueError("a chain in a circle")
+        found.append(CallSite(text(file), line, text(function)))
+        ident = outer
+    return tuple(reversed(found))
 
 
 def _numbers(text: str, between: str) -> tuple[int, ...]:

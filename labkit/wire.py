@@ -62,6 +62,11 @@ class Call:
     contract) or "invalid" (torch turned it down before it waited for anyone). Times are seconds of the machine's monotonic
     clock, one clock for all ranks of a host. A move of a schedule has its `algorithm`, `step`, number `move` and `request_id`,
     and in `planned` what it `carries` by its program, if that is not what was issued.
+
+    `chain` is the way to the call through the learner's code, the outermost frame first; its last frame is `site`. `tag`
+    belongs to point-to-point calls. `splits` of an all_to_all_single: what the rank gives to each rank, then what it takes from
+    each. `asked` is the function on the line, where that is made of other calls ("gather_object"); `part` says what a
+    library's own call belongs to ("DDP bucket 0 of step 3").
     """
 
     index: int
@@ -85,6 +90,16 @@ class Call:
     move: int = 0
     request_id: int = 0
     planned: str = ""
+    chain: tuple[CallSite, ...] = ()
+    tag: int = 0
+    splits: tuple[int, ...] = ()
+    asked: str = ""
+    part: str = ""
+
+    @property
+    def path(self) -> tuple[CallSite, ...]:
+        """The frames of the learner's that lead to the call; the site alone where no chain was kept."""
+        return self.chain or ((self.site,) if self.site is not None else ())
 
     @property
     def carries(self) -> str:

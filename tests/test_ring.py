@@ -23,9 +23,8 @@ from labkit.wire import Call, CallSite, dumps, loads
 names = st.sampled_from(["all_reduce", "broadcast", "send", "größer", "x" * 200, ""])
 seconds = st.floats(0, 1e9)
 counts = st.integers(0, 2**32 - 1)
-sites = st.none() | st.builds(
-    CallSite, st.sampled_from(["cell 1", "train.py", "日.py"]), counts, st.sampled_from(["", "step", "<module>"])
-)
+frames = st.builds(CallSite, st.sampled_from(["cell 1", "train.py", "日.py"]), counts, st.sampled_from(["", "step", "<module>"]))
+sites = st.none() | frames
 calls = st.builds(
     Call,
     index=st.just(0),
@@ -47,6 +46,11 @@ calls = st.builds(
     move=counts,
     request_id=counts,
     planned=st.sampled_from(["", "1200 float32 sum"]),
+    chain=st.lists(frames, max_size=5).map(tuple),
+    tag=st.integers(-5, 2**31 - 1),
+    splits=st.lists(st.integers(0, 2**40), max_size=8).map(tuple),
+    asked=st.sampled_from(["", "gather_object"]),
+    part=st.sampled_from(["", "DDP bucket 0 of step 3"]),
 )
 
 
@@ -294,7 +298,7 @@ def test_a_damaged_beacon_reads_as_what_can_be_true(damages: list[tuple[int, byt
 def test_any_bytes_are_read_without_an_error(data: bytes, filled: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "beacon"
-        path.write_bytes(b"LABKIT3\0" + data + (os.urandom(ring.FILE_BYTES) if filled else b""))
+        path.write_bytes(b"LABKIT4\0" + data + (os.urandom(ring.FILE_BYTES) if filled else b""))
         for seen in (read_ring(path), RingReader(path).newest(300)):
             assert seen is None or seen.activity in ring.ACTIVITIES
         assert math.isfinite(ring.read_beat(path))
@@ -318,6 +322,20 @@ def test_a_call_with_a_text_that_cant_be_is_left_out(path: Path, place: int) -> 
     seen = read_ring(path)
     assert seen is not None
     assert [call.index for call in seen.calls] == list(range(2, 41))
+
+
+@pytest.mark.parametrize("text", ["7 0 3 0", "0 0 3", "x y z w", "-9 0 3 0", "0 0 -3 0"])
+def test_a_call_with_a_damaged_chain_is_left_out(path: Path, text: str) -> None:
+    """A frame that names itself, or one further in, as its outer one would lead in a circle."""
+    writer = RingWriter(path, rank=0, pid=1)
+    writer.issue(Call(1, 1, "all_reduce", chain=(CallSite("cell 1", 1),)))
+    data = bytearray(path.read_bytes())
+    at = data.index(b"0 %d 1 0" % writer._strings["cell 1"])
+    data[at - 2 : at + len(text)] = struct.pack("<H", len(text)) + text.encode()
+    path.write_bytes(data)
+    seen = read_ring(path)
+    assert seen is not None
+    assert not seen.calls or text == "0 0 3 0"
 
 
 def test_a_look_at_a_whole_beacon_is_cheap(path: Path) -> None:

@@ -74,7 +74,8 @@ class Contract:
 def fingerprint(call: Call) -> str:
     """What the members compare, as JSON: the call without its numbers and times."""
     return dumps(Call(0, call.seq, call.op, shape=call.shape, dtype=call.dtype, num_bytes=call.num_bytes,
-                      reduce_op=call.reduce_op, root=call.root, site=call.site))  # fmt: skip
+                      reduce_op=call.reduce_op, root=call.root, site=call.site, chain=call.chain, tag=call.tag,
+                      splits=call.splits, asked=call.asked))  # fmt: skip
 
 
 def _source(file: str) -> str:

@@ -1,7 +1,7 @@
 """Where in the learner's code a call comes from, and the stacks of this rank's threads.
 
-`find_site` runs before every collective, so it has a budget of about a microsecond: a walk up the frames, and one
-dictionary look-up per frame that says whether a file is the learner's.
+`find_chain` runs before every collective, so it has a budget of about a microsecond: a walk up the frames, and one
+dictionary look-up per frame that says whether a file is the learner's. It ends where the cell begins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _LIBRARY_ROOTS = tuple(
         str(Path(__file__).resolve().parent.parent),
     }
 )
+_CELL_RUNNER = str(Path(__file__).resolve().parent / "cell.py")
 _IS_USERS: dict[str, bool] = {}
+_CHAINS: dict[tuple[tuple[str, int, str], ...], tuple[CallSite, ...]] = {}
+_MOST_CHAINS = 1024
+_DEEPEST = 32  # frames that are kept of a chain
 
 
 def is_users_file(filename: str) -> bool:
@@ -36,15 +40,32 @@ def is_users_file(filename: str) -> bool:
     return known
 
 
-def find_site(frame: FrameType | None = None) -> CallSite | None:
-    """The innermost line of the learner's on the stack, or None (a thread of a library's)."""
+def find_chain(frame: FrameType | None = None) -> tuple[CallSite, ...]:
+    """The learner's frames on the stack, outermost first; () if there is none (a thread of a library's).
+
+    The same frames give the same tuple again. Of a deep recursion the outermost and the innermost frames are kept.
+    """
     at: FrameType | None = frame if frame is not None else sys._getframe(1)
+    found = []
     while at is not None:
         code = at.f_code
-        if is_users_file(code.co_filename):
-            return CallSite(code.co_filename, at.f_lineno, code.co_name)
+        name = code.co_filename
+        if _IS_USERS[name] if name in _IS_USERS else is_users_file(name):
+            found.append((name, at.f_lineno, code.co_name))
+        elif name == _CELL_RUNNER:
+            break
         at = at.f_back
-    return None
+    key = tuple(found)
+    chain = _CHAINS.get(key)
+    return chain if chain is not None else _remember(key)
+
+
+def _remember(key: tuple[tuple[str, int, str], ...]) -> tuple[CallSite, ...]:
+    frames = key if len(key) <= _DEEPEST else key[: _DEEPEST // 2] + key[-_DEEPEST // 2 :]
+    chain = tuple(CallSite(*frame) for frame in reversed(frames))
+    if len(_CHAINS) >= _MOST_CHAINS:
+        _CHAINS.clear()
+    return _CHAINS.setdefault(key, chain)
 
 
 LIMIT = 24

@@ -26,7 +26,7 @@ from .cell import describe_error
 from .context import RankContext
 from .open_calls import OpenCalls
 from .samples import BeforeSamples
-from .sites import find_site
+from .sites import find_chain
 
 TAPPED = (
     "all_reduce reduce broadcast all_gather all_gather_into_tensor gather scatter reduce_scatter "
@@ -56,6 +56,7 @@ class PendingCall:
     site: CallSite | None
     number: int
     cell: int
+    chain: tuple[CallSite, ...] = ()
 
 
 def pass_through(interceptors: Sequence[Interceptor], call: PendingCall, issue: Callable[[PendingCall], Any]) -> Any:
@@ -70,7 +71,7 @@ class _Here:
     """What the wrapper knows and the hook needs, for the call a thread is making."""
 
     name: str
-    site: CallSite | None
+    chain: tuple[CallSite, ...]
     reduce_op: str
     issued: list[tuple[int, int]] = field(default_factory=list)
 
@@ -109,28 +110,27 @@ class Tap:
         def tapped(*args: Any, **kwargs: Any) -> Any:
             if getattr(self._here, "call", None) is not None:
                 return original(*args, **kwargs)  # a collective made of collectives: the outer one counts
-            site = find_site()
+            chain = find_chain()
             if not self.interceptors:
-                return self._issue(original, name, args, kwargs, site)
-            return self._intercepted(original, name, args, kwargs, site)
+                return self._issue(original, name, args, kwargs, chain)
+            return self._intercepted(name, args, kwargs, chain)
 
         return tapped
 
-    def _intercepted(
-        self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], site: CallSite | None
-    ) -> Any:
+    def _intercepted(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], chain: tuple[CallSite, ...]) -> Any:
         self._number_in_cell += 1
-        pending = PendingCall(name, args, kwargs, site, self._number_in_cell, self.context.cell)
+        site = chain[-1] if chain else None
+        pending = PendingCall(name, args, kwargs, site, self._number_in_cell, self.context.cell, chain)
         return pass_through(
             self.interceptors,
             pending,
-            lambda call: self._issue(self._originals[call.op], call.op, call.args, call.kwargs, call.site),
+            lambda call: self._issue(self._originals[call.op], call.op, call.args, call.kwargs, call.chain),
         )
 
     def _issue(
-        self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], site: CallSite | None
+        self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], chain: tuple[CallSite, ...]
     ) -> Any:
-        here = self._here.call = _Here(name, site, _reduce_op(name, args, kwargs))
+        here = self._here.call = _Here(name, chain, _reduce_op(name, args, kwargs))
         self.samples.take(name, args, kwargs)
         try:
             result = original(*args, **kwargs)
@@ -179,6 +179,7 @@ class Tap:
             root = ranks[root]
         first = tensors[0] if tensors else None
         context = self.context
+        chain = here.chain if here else find_chain()
         # dist.send and dist.recv wait, though the process group is asked for an asynchronous operation
         is_async = seen.async_op and not (here is not None and here.name in _P2P)
         call = object.__new__(Call)  # its own __init__ sets eighteen frozen fields one by one, before every collective
@@ -188,7 +189,7 @@ class Tap:
             dtype=_dtype_name(first.dtype) if first is not None else "",
             num_bytes=sum([t.numel() * t.element_size() for t in tensors]),
             reduce_op=here.reduce_op if here else "", root=root, async_op=is_async,
-            site=here.site if here else find_site(), cell=context.cell, issued_s=time.monotonic(),
+            site=chain[-1] if chain else None, chain=chain, cell=context.cell, issued_s=time.monotonic(),
         )  # fmt: skip
         slot = context.ring.issue(call)
         if here is not None and not is_async:

@@ -193,7 +193,7 @@ def test_beats_are_cheap_and_zero_without_a_beacon(here) -> None:
     damages=st.lists(
         st.tuples(
             st.integers(0, 1),
-            st.integers(8, 70) | st.integers(128, 128 + 24 * 128) | st.integers(FILE_BYTES - 96 * 1024, FILE_BYTES - 95 * 1024),
+            st.integers(8, 70) | st.integers(128, 128 + 24 * 160) | st.integers(FILE_BYTES - 96 * 1024, FILE_BYTES - 95 * 1024),
             st.binary(min_size=1, max_size=4),
         ),
         max_size=12,
