@@ -130,16 +130,17 @@ class Tap:
     def _issue(
         self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], chain: tuple[CallSite, ...]
     ) -> Any:
-        here = self._here.call = _Here(name, chain, _reduce_op(name, args, kwargs))
-        self.samples.take(name, args, kwargs)
+        here = _Here(name, chain, _reduce_op(name, args, kwargs))
         try:
+            self._here.call = here
+            self.samples.take(name, args, kwargs)
             result = original(*args, **kwargs)
         except BaseException as error:
-            self._here.call = None
             # what torch turns down before it waits for anyone (a dtype, an op) has cost no rank a partner
             self._finish(here.issued, "failed" if is_echo(describe_error(error)) else "invalid")
             raise
-        self._here.call = None
+        finally:
+            self._here.call = None  # an interrupt may come anywhere, and a call left here would hide all that follow
         if here.issued and self.completes_on_return:
             self._finish(here.issued, "done")
         return result
@@ -224,6 +225,7 @@ class Tap:
     def begin_cell(self) -> None:
         """Calls are numbered from 1 in each cell."""
         self._number_in_cell = 0
+        self._here.call = None
         self.samples.begin_cell()
         self.open_calls.begin_cell()
 

@@ -212,3 +212,26 @@ def test_a_new_generation_forgets_what_was_open(tap: Tap, rank_context: RankCont
     tap.forget()
     tap.end_cell()
     assert [call.state for call in calls(rank_context)] == ["issued"]
+
+
+def test_an_interrupt_before_the_call_does_not_hide_the_calls_after_it(
+    tap: Tap, rank_context: RankContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may land while the tensors are sampled; the next call would then count as a part of the one that never was."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(tap.samples, "take", interrupted)
+        run("dist.all_reduce(torch.ones(4))")
+    run("\ndist.reduce(torch.ones(4), 0, dist.ReduceOp.MIN)")
+    (call,) = calls(rank_context)
+    assert (call.op, call.reduce_op, call.site) == ("reduce", "min", CallSite("cell 7", 2, "<module>"))
+
+
+def test_a_new_cell_begins_outside_of_any_call(tap: Tap, rank_context: RankContext) -> None:
+    tap._here.call = object()  # an interrupt can land anywhere, also where nothing cleans up
+    tap.begin_cell()
+    run("dist.all_reduce(torch.ones(4))")
+    assert [call.reduce_op for call in calls(rank_context)] == ["sum"]
