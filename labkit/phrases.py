@@ -47,6 +47,19 @@ def sentence(text: str) -> str:
     return text if not text or text[-1] in ".!?" else text + "."
 
 
+def cut(text: str, limit: int) -> str:
+    """A text that is not longer than `limit`, cut between two words in the middle: long messages name the matter at the end.
+
+    >>> cut("one two three four five six", 15)
+    'one ... six'
+    """
+    if len(text) <= limit:
+        return text
+    room = limit - len(" ... ")
+    head, tail = text[: room * 3 // 5], text[len(text) - room * 2 // 5 :]
+    return f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
+
+
 def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
     """Rows as an aligned table; the columns in `right` are set to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # ---- judging: how long a silence is before it means something
 STALL_S = 0.3  # no rank has moved for so long: the world is looked at; a rank that is missing for less may be on its way
+MOVED_S = 1.0  # no call for so long is told of a cell that is not over
 LATE_S = 0.5  # a rank that came so much later than the others is a straggler,
 LATE_TIMES = 4.0  # if it was also so many times as late as the second last
 

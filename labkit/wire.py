@@ -9,6 +9,7 @@ import dataclasses
 from typing import Any
 
 from .document import Printed
+from .phrases import cut
 from .plain import KIND, dumps, from_plain, int_keys, loads, record, to_plain
 from .recovered import RecoveryReport
 from .status import RankCard, WorldStatus
@@ -42,15 +43,22 @@ class CallSite:
 
 @record
 class Frame:
-    """One line of a stack."""
+    """One line of a stack: `users` if it is the learner's code; `skipped` library frames before it were left out."""
 
     file: str
     line: int
     function: str
+    users: bool = False
+    skipped: int = 0
 
     @property
     def site(self) -> CallSite:
         return CallSite(self.file, self.line, self.function)
+
+    @property
+    def name(self) -> str:
+        """The function without its class."""
+        return self.function.rpartition(".")[2]
 
 
 @record
@@ -136,6 +144,15 @@ class CodeError:
     def __str__(self) -> str:
         return f"{self.type}: {self.message}"
 
+    def said(self, limit: int = 240) -> str:
+        """Type and message for a sentence: one line without a full stop, a long one cut in the middle.
+
+        >>> CodeError("KeyError", "'y'").said(), CodeError("ValueError", "").said()
+        ("KeyError: 'y'", 'ValueError')
+        """
+        message = " ".join(self.message.split()).rstrip(". ")
+        return f"{self.type}: {cut(message, limit)}" if message else self.type
+
 
 @record
 class RankView:
@@ -174,12 +191,20 @@ class RankView:
         return None
 
     @property
+    def path(self) -> tuple[CallSite, ...]:
+        """The learner's frames on the stack, the outermost first: of rank cells and of the learner's own files."""
+        return tuple(frame.site for frame in self.stack if frame.users or frame.site.cell is not None)
+
+    @property
     def line(self) -> CallSite | None:
-        """The innermost line of a rank cell on the stack."""
-        for frame in reversed(self.stack):
-            if frame.site.cell is not None:
-                return frame.site
-        return None
+        """The innermost line of the learner's on the stack."""
+        return self.path[-1] if self.path else None
+
+    @property
+    def library(self) -> tuple[Frame, ...]:
+        """The frames of libraries that the innermost line of the learner's has led to, the outermost first."""
+        users = [at for at, frame in enumerate(self.stack) if frame.users or frame.site.cell is not None]
+        return self.stack[users[-1] + 1 :] if users else ()
 
 
 @record

@@ -20,6 +20,7 @@ LEAVES = {
     "vocabulary",
     "timings",
     "calls",
+    "frames",
     "phrases",
     "document",
     "registry",

@@ -2,7 +2,8 @@
 
     judge(evidence) -> verdicts, the primary one first; none on a healthy world
     contradiction(evidence) -> two open calls that can never complete, known without a stall
-    whereabouts(evidence, ranks) -> where ranks are with which nothing is wrong
+    whereabouts(evidence, ranks) -> where ranks are that have not answered, if no rule says why
+    unfinished(evidence) -> what is not over, or did not end well, in a world without a verdict
     RULES           -> the rules by code; each is one file in `rules/`
 
 No process, no clock and no torch in here: the same evidence always gives the same verdict, live, after the cell, or read
@@ -17,9 +18,9 @@ from .align import align
 from .alignment import Alignment
 from .divergence import Contradiction, contradiction
 from .rule import RULES, Rule
-from .standing import whereabouts
+from .where import unfinished, whereabouts
 
-__all__ = ["RULES", "Alignment", "Contradiction", "Rule", "align", "contradiction", "judge", "whereabouts"]
+__all__ = ["RULES", "Alignment", "Contradiction", "Rule", "align", "contradiction", "judge", "unfinished", "whereabouts"]
 
 _LATER = (Ending.SILENT, Ending.SLOW)  # wrong numbers and lost time come after what blocks the world
 

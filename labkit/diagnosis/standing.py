@@ -6,11 +6,9 @@ was waiting, and an exception that another rank's fault caused (an echo) makes n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..backends import find
-from ..errors import join_ranks
 from ..vocabulary import PENDING, Activity, CallState, ProcessState, Standing, is_consequence
 from ..wire import Call, CodeError, Evidence, RankView
 
@@ -72,7 +70,7 @@ def live_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Ca
         return None
     if view.activity == Activity.CALL and calls[-1].state == CallState.ISSUED:
         return calls[-1]
-    in_wait = view.blocked or (bool(view.stack) and view.stack[-1].function in ("wait", "synchronize"))
+    in_wait = view.blocked or (bool(view.stack) and view.stack[-1].name in ("wait", "synchronize"))
     if view.blocked and evidence.mode == "safe":
         return pending[-1]  # safe mode compares one call after the other; the newest is the one that is not let through
     return pending[0] if in_wait or ".wait(" in evidence.source_line(view.line) else None
@@ -110,25 +108,3 @@ def _resting(view: RankView, calls: tuple[Call, ...], evidence: Evidence, focus:
         return Standing.FINISHED if took_part or view.cell >= focus else Standing.UNBEGUN
     # who was asked to run an older cell is no longer known; its calls are
     return Standing.FINISHED if took_part or view.cell == focus else Standing.UNASKED
-
-
-def whereabouts(evidence: Evidence, ranks: Iterable[int]) -> str:
-    """Where ranks are that have not answered although nothing is wrong, without a full stop; "" if no rank is known.
-
-    >>> whereabouts(Evidence(2, ranks=(RankView(0), RankView(1))), (0, 1))
-    'ranks 0 and 1 were in Python'
-    """
-    places: dict[str, list[int]] = {}
-    asked = set(ranks)
-    for view in evidence.ranks:
-        if view.rank in asked:
-            places.setdefault(_doing(view), []).append(view.rank)
-    return "; ".join(f"{join_ranks(who)} {'was' if len(who) == 1 else 'were'} in {place}" for place, who in places.items())
-
-
-def _doing(view: RankView) -> str:
-    """A call without its number: ranks that still make calls are rarely at the same number."""
-    call = view.waiting_in
-    site = call.site if call is not None else view.line
-    what = call.op if call is not None else "Python"
-    return f"{what} ({site})" if site is not None else what

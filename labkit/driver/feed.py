@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..frames import parse_dump, trimmed, users_frame
 from ..processes import Identity, ScriptedPid, send, state_of_pid
 from ..ring import RingReader, RingState, read_beat, read_ring
 from ..timings import ANSWER_S, DUMP_S
@@ -149,27 +149,6 @@ def _merge(
     )  # fmt: skip
 
 
-_THREAD = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+.*:$", re.M)
-_LINE = re.compile(r'^  File "(.+)", line (\d+) in (.+)$')
-
-
-def parse_dump(text: str) -> tuple[Frame, ...]:
-    """The main thread's stack out of a faulthandler dump: the thread that took the signal, outermost first.
-
-    >>> parse_dump('Current thread 0x1 (most recent call first):\\n  File "cell 3", line 2 in <module>\\n')
-    (Frame(file='cell 3', line=2, function='<module>'),)
-    """
-    at = text.find("Current thread")
-    block = text[at:] if at >= 0 else text[text.rfind("Thread 0x") :]
-    frames: list[Frame] = []
-    for line in block.splitlines()[1:]:
-        match = _LINE.match(line)
-        if match is None:
-            break
-        frames.append(Frame(match[1], int(match[2]), match[3]))
-    return tuple(reversed(frames))
-
-
 def spy(pid: int, timeout_s: float = 3.0) -> tuple[Frame, ...]:
     """The main thread's stack by py-spy, where the system lets it look."""
     tool = str(Path(sys.executable).parent / "py-spy")
@@ -181,5 +160,5 @@ def spy(pid: int, timeout_s: float = 3.0) -> tuple[Frame, ...]:
         return ()
     for thread in threads:
         if thread.get("thread_name") == "MainThread" or thread.get("os_thread_id") == pid:
-            return tuple(Frame(f["filename"], f["line"], f["name"]) for f in reversed(thread["frames"]))
+            return trimmed([users_frame(f["filename"], f["line"], f["name"]) for f in reversed(thread["frames"])])
     return ()

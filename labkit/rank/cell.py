@@ -10,9 +10,9 @@ from typing import Any
 
 from ..errors import LabkitError
 from ..faults.base import LeaveCell
+from ..frames import is_users_file
 from ..wire import CallSite, CodeError, Shown
 from .context import RankContext
-from .sites import is_users_file
 
 SHOWN_LIMIT = 20_000
 RAISE = dis.opmap["RAISE_VARARGS"]

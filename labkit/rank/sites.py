@@ -9,35 +9,16 @@ from __future__ import annotations
 import faulthandler
 import signal
 import sys
-import sysconfig
 import threading
 from pathlib import Path
 from types import FrameType
 
+from ..frames import CELL_RUNNER, IS_USERS, function_name, is_users_file, trimmed, users_frame
 from ..wire import CallSite, Frame
 
-_LIBRARY_ROOTS = tuple(
-    {
-        str(Path(sysconfig.get_paths()["stdlib"])),
-        str(Path(sysconfig.get_paths()["purelib"])),
-        str(Path(sysconfig.get_paths()["platlib"])),
-        str(Path(__file__).resolve().parent.parent),
-    }
-)
-_CELL_RUNNER = str(Path(__file__).resolve().parent / "cell.py")
-_IS_USERS: dict[str, bool] = {}
 _CHAINS: dict[tuple[tuple[str, int, str], ...], tuple[CallSite, ...]] = {}
 _MOST_CHAINS = 1024
 _DEEPEST = 32  # frames that are kept of a chain
-
-
-def is_users_file(filename: str) -> bool:
-    """Whether a code object's file is the learner's: a rank cell or a module outside the libraries."""
-    known = _IS_USERS.get(filename)
-    if known is None:
-        known = filename.startswith("cell ") or not (filename.startswith("<") or filename.startswith(_LIBRARY_ROOTS))
-        _IS_USERS[filename] = known
-    return known
 
 
 def find_chain(frame: FrameType | None = None) -> tuple[CallSite, ...]:
@@ -50,9 +31,9 @@ def find_chain(frame: FrameType | None = None) -> tuple[CallSite, ...]:
     while at is not None:
         code = at.f_code
         name = code.co_filename
-        if _IS_USERS[name] if name in _IS_USERS else is_users_file(name):
+        if IS_USERS[name] if name in IS_USERS else is_users_file(name):
             found.append((name, at.f_lineno, code.co_name))
-        elif name == _CELL_RUNNER:
+        elif name == CELL_RUNNER:
             break
         at = at.f_back
     key = tuple(found)
@@ -68,20 +49,14 @@ def _remember(key: tuple[tuple[str, int, str], ...]) -> tuple[CallSite, ...]:
     return _CHAINS.setdefault(key, chain)
 
 
-LIMIT = 24
-
-
-def main_stack(limit: int = LIMIT) -> list[Frame]:
-    """The main thread's innermost frames, outermost first."""
+def main_stack() -> tuple[Frame, ...]:
+    """What the main thread is in, outermost first: every frame of the learner's, and a few of a library's."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     frames: list[Frame] = []
-    while frame is not None and len(frames) < limit:
-        code = frame.f_code
-        frames.append(Frame(code.co_filename, frame.f_lineno or 0, code.co_name))
+    while frame is not None and frame.f_code.co_filename != CELL_RUNNER:
+        frames.append(users_frame(frame.f_code.co_filename, frame.f_lineno or 0, function_name(frame.f_code)))
         frame = frame.f_back
-    frames.reverse()
-    ours = [at for at, frame in enumerate(frames) if frame.file.endswith("rank/cell.py")]
-    return frames[ours[-1] + 1 :] if ours else frames
+    return trimmed(frames[::-1])
 
 
 def dump_on_signal(path: Path) -> None:

@@ -37,8 +37,8 @@ def sources(result: CellResult) -> dict[str, str]:
 
 
 def late(result: CellResult) -> str:
-    """Of a cell with which nothing is wrong: where its ranks were when its time was over."""
-    return f"At the deadline {result.standing}. Nothing is wrong with that: it takes longer than it may."
+    """Of a cell that was not over and of which no rule says why: where its ranks were when its time was up."""
+    return f"At the deadline {result.standing}. The cell may only be slow, or it may never end."
 
 
 def cell_tree(result: CellResult) -> Tree:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..diagnosis import unfinished
 from ..document import Block, Code, Details, Group, Items, Node, Pairs, Paragraph, Tree
 from ..errors import join_ranks
 from ..wire import Diagnosis, Evidence, Injection, RankView, Side, Verdict
@@ -57,6 +58,9 @@ def looked_at(evidence: Evidence) -> str:
 
 def diagnosis_parts(diagnosis: Diagnosis) -> list[Node]:
     """All verdicts, the most important first; on a healthy world what was looked at."""
+    left = unfinished(diagnosis.evidence) if diagnosis.healthy else ""
+    if left:
+        return [Block([Paragraph(f"no verdict: {left}", mark="…")], "wait")]
     if diagnosis.healthy:
         return [Block([Paragraph(f"no fault found: {looked_at(diagnosis.evidence)}", mark="✓")], "good")]
     first, *others = (verdict_block(verdict) for verdict in diagnosis.verdicts)

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from labkit.diagnosis import judge
 from labkit.driver import feed as feed_module
-from labkit.driver.feed import Feed, Seat, parse_dump
+from labkit.driver.feed import Feed, Seat
 from labkit.driver.transport import ControlError
 from labkit.errors import RankDead
+from labkit.frames import parse_dump
 from labkit.ring import FILE_BYTES, RingWriter
 from labkit.wire import Call, CallSite, CodeError, Evidence, Frame, to_plain
 
@@ -76,7 +77,7 @@ def test_what_is_no_dump_has_no_frames(text: str) -> None:
 def test_without_a_current_thread_the_last_one_is_the_main_thread() -> None:
     blocks = [f'Thread 0x{n} (most recent call first):\n  File "{n}.py", line {n} in f\n' for n in (2, 1)]
     text = "\n".join(blocks)
-    assert parse_dump(text) == (Frame("1.py", 1, "f"),)
+    assert parse_dump(text) == (Frame("1.py", 1, "f", users=True),)
 
 
 # ---- a look
@@ -154,7 +155,7 @@ def test_a_dump_by_signal_is_read_from_where_the_last_one_ended(here, monkeypatc
     path.write_text(old)
     monkeypatch.setattr(Seat, "send", lambda seat, number: path.write_text(old + old.replace("old", "new")) > 0)
     found = Feed(folder, seats, Control({0: answer([])})).look(Evidence(2))
-    assert found.ranks[1].stack == (Frame("cell 1", 1, "new"),)
+    assert found.ranks[1].stack == (Frame("cell 1", 1, "new", users=True),)
     assert found.ranks[1].stack_from == "signal"
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import labkit
+from labkit.frames import is_users_file
 from labkit.rank import sites
-from labkit.rank.sites import find_chain, is_users_file
+from labkit.rank.sites import find_chain
 from labkit.wire import CallSite
 
 LIBRARY = Path(sysconfig.get_paths()["purelib"])
@@ -44,7 +45,7 @@ def run(source: str, name: str = "cell 7") -> dict[str, object]:
 
 def as_a_cell(source: str, name: str, names: dict[str, object]) -> None:
     """Run it under a frame of the file that runs cells, as in a rank."""
-    runner = compile("exec(compile(source, name, 'exec'), names)", sites._CELL_RUNNER, "exec")
+    runner = compile("exec(compile(source, name, 'exec'), names)", sites.CELL_RUNNER, "exec")
     exec(runner, {"source": source, "name": name, "names": names})
 
 
@@ -73,7 +74,7 @@ def test_of_a_deep_recursion_both_ends_are_kept() -> None:
 
 def test_the_way_ends_where_the_cell_begins() -> None:
     """The process that runs the cells may itself have been started from a script of the learner's."""
-    inner = run("def cell():\n    return find_chain()", sites._CELL_RUNNER)
+    inner = run("def cell():\n    return find_chain()", sites.CELL_RUNNER)
     names = {"cell": inner["cell"]}
     exec(compile("x = cell()", "/home/ada/start.py", "exec"), names)
     assert names["x"] == ()

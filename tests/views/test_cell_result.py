@@ -114,8 +114,8 @@ def test_a_cell_that_only_takes_longer_says_where_its_ranks_were() -> None:
     result = dataclasses.replace(of(Outcome(0, status="late"), Outcome(1)), standing="rank 0 was in Python (cell 7, line 2)")
     assert to_text(result).splitlines() == [
         "rank 0: no answer by the deadline",
-        "At the deadline rank 0 was in Python (cell 7, line 2). Nothing is wrong with",
-        "    that: it takes longer than it may.",
+        "At the deadline rank 0 was in Python (cell 7, line 2). The cell may only be",
+        "    slow, or it may never end.",
         "Next: `%%ranks --deadline 60` gives a cell more time; world.recover() frees the",
         "    ranks.",
     ]

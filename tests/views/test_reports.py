@@ -118,7 +118,9 @@ def test_diagnosis(samples: Any) -> None:
 
 
 def test_a_running_world_is_described(samples: Any) -> None:
-    assert to_text(Diagnosis((), samples.evidence())) == "no fault found: all 4 ranks in all_reduce #2, 8 calls looked at, 4 open"
+    said = to_text(Diagnosis((), samples.evidence()))
+    assert said.startswith("no verdict: ranks 0-3 are in all_reduce")
+    assert "no fault" not in said
 
 
 def test_recovery(samples: Any) -> None:

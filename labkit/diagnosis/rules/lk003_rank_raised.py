@@ -30,7 +30,7 @@ class RankRaised(Rule):
             return None
         errors = {rank: world.views[rank].error or CodeError("Exception", "") for rank in ranks}
         where = {rank: words.at(errors[rank].site) + words.at_step(world, rank) for rank in ranks}
-        text = " and ".join(f"rank {rank} raised {errors[rank].type}{where[rank]}" for rank in ranks)
+        text = " and ".join(f"rank {rank} raised {errors[rank].said()}{where[rank]}" for rank in ranks)
         in_schedule = words.wait_in_schedule(world, ranks, before="; ")
         sides = tuple(words.side(world.evidence, (r,), f"raised {error.type}", error.site) for r, error in errors.items())
         return self.say(

@@ -9,6 +9,7 @@ from ...wire import CallSite, RankView, Side, Verdict
 from .. import words
 from ..alignment import Alignment
 from ..rule import Rule, rule
+from ..where import place
 
 
 @rule
@@ -87,10 +88,13 @@ def _busy(world: Alignment, rank: int) -> str:
     if view.activity == Activity.IDLE and calls and calls[-1].state == CallState.FAILED:
         return f"rank {rank} came to {words.placed(calls[-1])} only after the others had stopped waiting"
     did = f"{'was' if view.activity == 'idle' else 'is'} busy in Python"
-    did = f"rank {rank} {'holds the interpreter lock (GIL)' if _mute(view) else did}"
     site = _site(view)
-    if site is not None:
-        return f"{did} at {site}"
+    where = place(view) if view.activity != Activity.IDLE else ""
+    if where.startswith("in ") and not _mute(view):
+        return f"rank {rank} is still {where}"
+    did = f"rank {rank} {'holds the interpreter lock (GIL)' if _mute(view) else did}"
+    if where or site is not None:
+        return f"{did} {where or f'at {site}'}"
     if world.algorithm:
         return did + words.at_step(world, rank)
     return f"{did} after {words.placed(calls[-1])}" if calls else f"{did} in cell {view.cell}"
