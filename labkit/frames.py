@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import CodeType
 
-from .wire import Frame
+from .places import Frame
 
 _PATHS = sysconfig.get_paths()
 LIBRARY_ROOTS = tuple({_PATHS["stdlib"], _PATHS["purelib"], _PATHS["platlib"], str(Path(__file__).resolve().parent)})

@@ -9,7 +9,7 @@ import dataclasses
 from typing import Any
 
 from .document import Printed
-from .phrases import cut
+from .places import CallSite, CodeError, Frame
 from .plain import KIND, dumps, from_plain, int_keys, loads, record, to_plain
 from .recovered import RecoveryReport
 from .status import RankCard, WorldStatus
@@ -17,48 +17,9 @@ from .tensors import TensorSample, TensorTable
 from .vocabulary import CallState
 
 __all__ = [
-    "KIND", "RankCard", "RecoveryReport", "TensorSample", "TensorTable", "WorldStatus", "dumps", "from_plain", "int_keys",
+    "KIND", "CallSite", "CodeError", "Frame", "RankCard", "RecoveryReport", "TensorSample", "TensorTable", "WorldStatus", "dumps", "from_plain", "int_keys",
     "loads", "record", "to_plain",
 ]  # fmt: skip
-
-
-@record
-class CallSite:
-    """A place in code: "cell 7, line 3", or "train.py, line 12"."""
-
-    file: str
-    line: int
-    function: str = ""
-
-    @property
-    def cell(self) -> int | None:
-        """The number of the rank cell, or None for a file."""
-        head, _, number = self.file.partition(" ")
-        return int(number) if head == "cell" and number.isdigit() else None
-
-    def __str__(self) -> str:
-        name = self.file if self.cell is not None else self.file.replace("\\", "/").rsplit("/", 1)[-1]
-        return f"{name}, line {self.line}"
-
-
-@record
-class Frame:
-    """One line of a stack: `users` if it is the learner's code; `skipped` library frames before it were left out."""
-
-    file: str
-    line: int
-    function: str
-    users: bool = False
-    skipped: int = 0
-
-    @property
-    def site(self) -> CallSite:
-        return CallSite(self.file, self.line, self.function)
-
-    @property
-    def name(self) -> str:
-        """The function without its class."""
-        return self.function.rpartition(".")[2]
 
 
 @record
@@ -126,32 +87,6 @@ class Call:
     def __str__(self) -> str:
         number = "" if self.p2p else f" #{self.seq}"
         return f"{self.op}{number}"
-
-
-@record
-class CodeError:
-    """An exception in a rank's code: type, one-line message, the line of the learner's that raised.
-
-    `own`: a `raise` statement of the learner's made it, and no other exception came before it.
-    """
-
-    type: str
-    message: str
-    site: CallSite | None = None
-    traceback: str = ""
-    own: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.type}: {self.message}"
-
-    def said(self, limit: int = 240) -> str:
-        """Type and message for a sentence: one line without a full stop, a long one cut in the middle.
-
-        >>> CodeError("KeyError", "'y'").said(), CodeError("ValueError", "").said()
-        ("KeyError: 'y'", 'ValueError')
-        """
-        message = " ".join(self.message.split()).rstrip(". ")
-        return f"{self.type}: {cut(message, limit)}" if message else self.type
 
 
 @record

@@ -22,6 +22,7 @@ LEAVES = {
     "calls",
     "frames",
     "phrases",
+    "places",
     "document",
     "registry",
     "units",
