@@ -17,8 +17,8 @@ from .tensors import TensorSample, TensorTable
 from .vocabulary import CallState
 
 __all__ = [
-    "KIND", "CallSite", "CodeError", "Frame", "RankCard", "RecoveryReport", "TensorSample", "TensorTable", "WorldStatus", "dumps", "from_plain", "int_keys",
-    "loads", "record", "to_plain",
+    "KIND", "CallSite", "CodeError", "Frame", "RankCard", "RecoveryReport", "TensorSample", "TensorTable", "WorldStatus",
+    "dumps", "from_plain", "int_keys", "loads", "record", "to_plain",
 ]  # fmt: skip
 
 
