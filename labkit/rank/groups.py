@@ -6,9 +6,7 @@ never reads the keys of a broken one, and an explicit timeout on every group, al
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +16,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from .context import RankContext
 from .contract import Contract
+from .makers import GroupMakers
 from .place import join_network, without_name_server
 from .tap import Tap
 
@@ -33,8 +32,7 @@ class Groups:
         self._context, self._tap = context, tap
         self._store: dist.Store | None = None
         self._store_at: tuple[str, int] | None = None
-        self._originals: dict[str, Callable[..., Any]] = {}
-        self._made = 0
+        self._makers = GroupMakers(context, tap)
         self._parts: dict[tuple[int, ...], Any] = {}
 
     def form(self, generation: int, host: str, port: int, timeout_s: float) -> float:
@@ -47,21 +45,18 @@ class Groups:
         self.dissolve()
         self._tap.interceptors.clear()  # a fault belongs to the generation it was armed in
         if self._store_at != (host, port):
-            with without_name_server():
-                self._store = dist.TCPStore(
-                    host, port, None, is_master=False, timeout=timedelta(seconds=STORE_TIMEOUT_S), wait_for_workers=False
-                )
-            self._store_at = (host, port)
-            context.backend.keep_port(port)
+            self._store, self._store_at = _join_store(host, port), (host, port)
         secret = os.environ.get("LABKIT_STORE_KEY", "")  # so that nobody meets these ranks in the store by chance
-        store = dist.PrefixStore(f"{secret}generation-{generation}", self._store)
+        prefix = f"{secret}generation-{generation}"
+        store = dist.PrefixStore(prefix, self._store)
         store.set_timeout(timedelta(seconds=STORE_TIMEOUT_S))
         context.generation, context.group_timeout_s, context.refusal = generation, timeout_s, ""
         context.store = store
-        self._made = 0
         with context.backend.making_group():
+            # a client of their own: a rank that waits in it while it makes a group is freed by cutting it
+            groups_store = dist.PrefixStore("group", dist.PrefixStore(prefix, _join_store(host, port)))
             _INIT(
-                context.backend.name, store=dist.PrefixStore("group", store), rank=context.rank,
+                context.backend.name, store=groups_store, rank=context.rank,
                 world_size=context.world_size, timeout=timedelta(seconds=timeout_s),
                 **context.backend.group_options(context.device),
             )  # fmt: skip
@@ -70,7 +65,7 @@ class Groups:
         self._tap.completes_on_return = not context.backend.facts.returns_at_once
         self._tap.watch(c10d._get_default_group(), "world", tuple(range(context.world_size)))
         self.set_mode(context.mode)
-        self._wrap_makers()
+        self._makers.install()
         context.leave()
         return value
 
@@ -104,34 +99,9 @@ class Groups:
         self._context.backend.after_destroy()
         self._parts.clear()
 
-    def _wrap_makers(self) -> None:
-        """Groups the learner makes get the generation's timeout and are watched as well."""
-        if self._originals:
-            return
-        init = self._originals["init_process_group"] = dist.init_process_group
 
-        @functools.wraps(init)
-        def init_process_group(*args: Any, **kwargs: Any) -> None:
-            with self._context.backend.making_group():
-                init(*args, **kwargs)
-            group = c10d._get_default_group()
-            self._tap.watch(group, "world", tuple(range(group.size())))
-
-        dist.init_process_group = init_process_group
-        original = self._originals["new_group"] = c10d.new_group
-
-        @functools.wraps(original)
-        def new_group(ranks: Any = None, timeout: Any = None, *args: Any, **kwargs: Any) -> Any:
-            limit = timeout if timeout is not None else timedelta(seconds=self._context.group_timeout_s)
-            with self._context.backend.making_group():
-                group = original(ranks, limit, *args, **kwargs)
-            self._watch_new(group, ranks)
-            return group
-
-        c10d.new_group = dist.new_group = new_group
-
-    def _watch_new(self, group: Any, ranks: Any) -> None:
-        self._made += 1
-        if isinstance(group, dist.ProcessGroup):  # else this rank is not a member
-            members = tuple(dist.get_process_group_ranks(group))
-            self._tap.watch(group, f"{self._made} ({', '.join(map(str, members))})", members)
+def _join_store(host: str, port: int) -> dist.Store:
+    with without_name_server():
+        return dist.TCPStore(
+            host, port, None, is_master=False, timeout=timedelta(seconds=STORE_TIMEOUT_S), wait_for_workers=False
+        )

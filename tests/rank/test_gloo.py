@@ -49,9 +49,16 @@ def test_others_are_left(joined: Pair) -> None:
     with group.watching():
         pass
     assert group.cut() == 0
-    group._inodes = {inode(near)}
-    group.keep_port(near.getpeername()[1])
-    assert group.cut() == 0
+    near.sendall(b"x")
+    assert far.recv(1) == b"x"
+
+
+def test_a_connection_is_cut_while_its_group_is_being_made(joined: Pair) -> None:
+    near, far = joined
+    group = GroupSockets()
+    with group.watching(), socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        server.accept()[0].close()
+        assert group.cut() == 1
     near.sendall(b"x")
     assert far.recv(1) == b"x"
 

@@ -31,9 +31,6 @@ class RankBackend:
         """Around the making of every process group."""
         return nullcontext()
 
-    def keep_port(self, port: int) -> None:
-        """Connections to this port (the store's) must outlive the groups."""
-
     def release(self, interrupt: Callable[[], object]) -> int:
         """End the waits of the main thread, from the control thread; how many connections were ended.
 

@@ -1,8 +1,9 @@
 """gloo in a rank: its sockets are found when a group is made, and shut down when a wait must end.
 
 A gloo wait ends only when its peer answers, dies or closes the connection. Shutting down this process's own end closes it:
-every rank that waits gets an ordinary RuntimeError within milliseconds, and keeps all of its variables. Only sockets that
-appeared while a group was being made are touched, and only if the descriptor still is the same socket: the engine's own
+every rank that waits gets an ordinary RuntimeError within milliseconds, and keeps all of its variables. A rank that waits
+for the others while it makes a group waits in its client of the store, which is a socket of the groups too. Only sockets
+that appeared while a group was being made are touched, and only if the descriptor still is the same socket: the engine's own
 connections must live.
 """
 
@@ -28,10 +29,6 @@ class GlooRank(RankBackend):
     def making_group(self) -> AbstractContextManager[None]:
         """Sockets that appear now belong to the groups."""
         return self.sockets.watching()
-
-    def keep_port(self, port: int) -> None:
-        """Never cut a connection to this port."""
-        self.sockets.keep_port(port)
 
     def release(self, interrupt: Callable[[], object]) -> int:
         """A wait that was cut raises by itself; an interrupt on top would hide its message, so none is sent here."""
@@ -76,18 +73,21 @@ class GroupSockets:
 
     def __init__(self) -> None:
         self._inodes: set[str] = set()
-        self._kept_ports: set[int] = set()
-
-    def keep_port(self, port: int) -> None:
-        """Never cut a connection to this port (the store's)."""
-        self._kept_ports.add(port)
+        self._makings: list[set[str]] = []  # what was there before, of every group that is being made
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Sockets that appear inside this block belong to a group."""
+        """Sockets that appear inside this block belong to a group, also while it is being made."""
         before = set(open_sockets())
-        yield
-        self._inodes |= set(open_sockets()) - before
+        self._makings.append(before)
+        try:
+            yield
+        finally:
+            self._inodes |= set(open_sockets()) - before
+            self._makings.remove(before)
+
+    def _ours(self, inode: str) -> bool:
+        return inode in self._inodes or any(inode not in before for before in self._makings)
 
     def forget(self) -> None:
         """The groups are gone; so are their sockets."""
@@ -97,7 +97,7 @@ class GroupSockets:
         """Shut the groups' TCP connections down; returns how many. Safe from any thread."""
         count = 0
         for inode, descriptor in open_sockets().items():
-            if inode not in self._inodes:
+            if not self._ours(inode):
                 continue
             try:
                 copy = os.dup(descriptor)
@@ -115,8 +115,9 @@ class GroupSockets:
             if os.readlink(f"/proc/self/fd/{descriptor}") != inode:  # noqa: PTH115 - closed, and its number used again
                 return 0
             with socket.socket(fileno=os.dup(descriptor)) as end:
-                if end.family not in (socket.AF_INET, socket.AF_INET6) or end.getpeername()[1] in self._kept_ports:
+                if end.family not in (socket.AF_INET, socket.AF_INET6):
                     return 0
+                end.getpeername()
                 end.shutdown(socket.SHUT_RDWR)
         except OSError:  # not connected (a listener), or closed meanwhile
             return 0
