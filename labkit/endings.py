@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .diagnosis import align, groups_unusable
+from .makings import is_about_groups
 from .vocabulary import CallState, Ending, Status, breaks_groups
 from .wire import CellResult, Evidence, Injection, Outcome
 
@@ -56,7 +58,8 @@ def groups_broken(outcomes: Sequence[Outcome], evidence: Evidence | None) -> boo
     """Whether the process groups no longer work after a request that ended so; `evidence` is a look at its end.
 
     They do not if a rank died, if a rank was given up inside a call, if a call failed after it was issued (also where
-    the learner's code caught the error), or if torch raised an error of a broken connection.
+    the learner's code caught the error), if torch raised an error of a broken connection, or if the ranks have ended their
+    groups or made different ones.
 
     >>> from labkit.wire import CodeError
     >>> groups_broken([Outcome(0, "error", error=CodeError("ValueError", "NCCL has no such option"))], Evidence(1))
@@ -68,6 +71,9 @@ def groups_broken(outcomes: Sequence[Outcome], evidence: Evidence | None) -> boo
     given_up = bool(statuses & {Status.LATE, Status.STUCK})
     if evidence is None:  # no rank has made a call
         return given_up
+    about_groups = any(is_about_groups(call) for view in evidence.ranks for call in view.calls)
+    if about_groups and groups_unusable(align(evidence)):
+        return True
     if given_up and any(view.waiting_in is not None for view in evidence.ranks):
         return True
     return any(

@@ -7,12 +7,17 @@ more looks for its partners under another number from then on. So the number of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from .calls import Sides, sides_by
+from .errors import join_ranks
 from .wire import Call
 
 OF_ALL = "new groups"  # every rank of the world has to make them, members or not
 OF_MEMBERS = "new groups of members"  # use_local_synchronization=True, and split_group: only members take part
+OWN = "all groups"  # of one rank: their end, and a new begin
 MAKERS = ("new_group", "split_group")
-ENDED = "destroy_process_group"  # of all groups
+ENDED = "destroy_process_group"
 BEGUN = "init_process_group"
 
 
@@ -27,7 +32,7 @@ def makes_group(call: Call) -> bool:
 
 def is_about_groups(call: Call) -> bool:
     """The call makes or ends groups, and moves no data of the learner's."""
-    return call.op in MAKERS or call.op in (ENDED, BEGUN)
+    return call.group in (OF_ALL, OF_MEMBERS, OWN)
 
 
 def takes_part(call: Call, world_size: int) -> tuple[int, ...]:
@@ -43,5 +48,30 @@ def as_written(call: Call) -> str:
     """
     local = ", use_local_synchronization=True" if call.group == OF_MEMBERS and call.op == "new_group" else ""
     text = f"{call.op}({list(call.group_ranks)}{local})" if makes_group(call) else f"{call.op}()"
-    asked = getattr(call, "asked", "")
-    return f"{text} in {asked}" if asked else text
+    return f"{call.asked}, in its {text}" if call.asked else text
+
+
+def other_makings(column: Mapping[int, Call]) -> Sides:
+    """Who makes which group, if the ranks that take part in one making do not all make the same; () if they do.
+
+    >>> a, b = Call(1, 1, "new_group", OF_ALL, (0, 1)), Call(1, 1, "new_group", OF_ALL, (0, 2))
+    >>> other_makings({0: a, 1: a, 2: b})
+    [(0, 1), (2,)]
+    """
+    sides = sides_by(column, lambda call: (call.op, call.group, call.seq, call.group_ranks if len(call.group_ranks) > 1 else ()))
+    return sides if len(sides) > 1 else []
+
+
+def makings_text(column: Mapping[int, Call]) -> str:
+    """What the ranks make, if not all the same: "ranks 0 and 3: new_group([0, 3]) (cell 1, line 4); ..."; "" else.
+
+    Where some ranks have made more groups before, it says so by torch's numbers.
+    """
+    sides = other_makings(column)
+    counted = len({call.seq for call in column.values()}) > 1
+    said = []
+    for side in sides:
+        call = column[side[0]]
+        number = f" as group number {call.seq}" if counted else ""
+        said.append(f"{join_ranks(side)}: {as_written(call)}{number}{f' ({call.site})' if call.site else ''}")
+    return "; ".join(said)

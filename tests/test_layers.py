@@ -21,6 +21,7 @@ LEAVES = {
     "timings",
     "calls",
     "frames",
+    "makings",
     "phrases",
     "places",
     "document",

@@ -17,10 +17,15 @@ from ..wire import Evidence, Verdict
 from .align import align
 from .alignment import Alignment
 from .divergence import Contradiction, contradiction
+from .makings import ended as groups_ended
+from .makings import unusable as groups_unusable
 from .rule import RULES, Rule
 from .where import unfinished, whereabouts
 
-__all__ = ["RULES", "Alignment", "Contradiction", "Rule", "align", "contradiction", "judge", "unfinished", "whereabouts"]
+__all__ = [
+    "RULES", "Alignment", "Contradiction", "Rule", "align", "contradiction", "groups_ended", "groups_unusable", "judge",
+    "unfinished", "whereabouts",
+]  # fmt: skip
 
 _LATER = (Ending.SILENT, Ending.SLOW)  # wrong numbers and lost time come after what blocks the world
 

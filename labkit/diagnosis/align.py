@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..makings import is_about_groups
 from ..ring import SLOTS
 from ..vocabulary import Activity, CallState, ProcessState, Standing
 from ..wire import Call, Evidence, RankView
+from . import makings
 from .alignment import Absence, Alignment, Track, Wait, altered, newest_run, slip
 from .divergence import first_difference
 from .standing import Place, current_calls, live_wait, place
@@ -60,7 +62,7 @@ def _tracks(evidence: Evidence, calls: Mapping[int, tuple[Call, ...]], focus: in
     for rank, line in calls.items():
         first: dict[str, int] = {}
         for call in line:
-            if call.p2p:
+            if call.p2p or is_about_groups(call):
                 continue
             first.setdefault(call.group, call.seq)
             columns.setdefault(call.group, {})
@@ -82,12 +84,17 @@ def _waits(world: Alignment) -> dict[int, Wait]:
     found = {}
     for rank, at in world.places.items():
         if at.call is not None and at.standing == Standing.WAITING:
-            absent = _no_partner(world, rank, at.call) if at.call.p2p else _not_come(world, at.call)
+            find = _no_partner if at.call.p2p else _not_made if is_about_groups(at.call) else _not_come
+            absent = find(world, rank, at.call)
             found[rank] = Wait(rank, at.call, absent, at.live)
     return found
 
 
-def _not_come(world: Alignment, call: Call) -> tuple[int, ...]:
+def _not_made(world: Alignment, rank: int, call: Call) -> tuple[int, ...]:
+    return makings.not_come(world, call)
+
+
+def _not_come(world: Alignment, rank: int, call: Call) -> tuple[int, ...]:
     track = world.tracks[call.group]
     column = track.columns.get(call.seq, {})
     return tuple(r for r in track.members if r in world.views and not _came(world, r, column.get(r)))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ..calls import Aspect, by_majority
 from ..errors import join_ranks
+from ..makings import as_written, is_about_groups
 from ..units import format_seconds
 from ..vocabulary import CallState, Ending, Standing
 from ..wire import Call, CallSite, Evidence, Side
@@ -25,6 +26,8 @@ def named(call: Call) -> str:
     if call.p2p:
         peer = f"rank {call.root}" if call.root >= 0 else "any rank"
         return f"{call.op} {'to' if 'send' in call.op else 'from'} {peer}"
+    if is_about_groups(call):
+        return as_written(call)
     return f"{call}" if call.group == "world" else f"{call} of process group {call.group}"
 
 

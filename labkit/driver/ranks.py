@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..diagnosis import judge
+from ..diagnosis import groups_ended, judge
 from ..endings import groups_broken
 from ..errors import DeadlineExceeded, RankDead, RankError, RankStuck, UsageError, join_ranks
 from ..timings import REACH_EVERY_S
@@ -261,7 +261,11 @@ class Ranks:
         evidence = self.look(ask=not note)
         cards = tuple(make_card(view, self.seats[view.rank], self.backend) for view in evidence.ranks)
         busy = [rank for rank, pending in self.pending.items() if not pending.done]
-        if not note and self.broken:
+        gone = {view.rank: call for view in evidence.ranks if (call := groups_ended(view.calls)) is not None}
+        if not note and gone:
+            where = " and ".join(sorted({str(call.site) for call in gone.values()}))
+            note = f"{join_ranks(tuple(gone))} ended all process groups ({where}); world.recover() forms new ones"
+        elif not note and self.broken:
             note = f"the groups are broken {self.broken}; world.recover() forms new ones"
         elif not note and self.cluster.store_lost:
             note = "the store has exited, so no process group can be made; world.recover() starts a new one"

@@ -81,8 +81,9 @@ def make_context(namespace: dict[str, Any]) -> RankContext:
     if device.type == "cuda":
         torch.cuda.set_device(device)
         torch.set_default_device(device)  # the same cell runs on a GPU and on a CPU
-    namespace.update(rank=context.rank, world_size=context.world_size, device=device, torch=torch, dist=dist)
-    context.own_names = frozenset(OWN_NAMES)
+    values = {"rank": context.rank, "world_size": context.world_size, "device": device, "torch": torch, "dist": dist}
+    context.own = {name: values[name] for name in OWN_NAMES}
+    context.restore_names()
     dump_on_signal(context.run_dir / f"rank-{context.rank}.stack")
     context.leave()
     return context

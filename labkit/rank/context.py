@@ -45,7 +45,7 @@ class RankContext:
     store: Any = None
     tap: Any = None
     groups: Any = None
-    own_names: frozenset[str] = frozenset()
+    own: dict[str, Any] = field(default_factory=dict)  # labkit's variables in the namespace: rank, world_size, torch, dist, ...
     unfinished: list[Any] = field(default_factory=list)  # messages that an interrupt left, until new groups are formed
     interruptible: bool = False  # an interrupt is heard: the main thread is in an op, and not in what answers for it
 
@@ -79,11 +79,24 @@ class RankContext:
         started, self.main_busy_since_s = self.main_busy_since_s, 0.0
         self.ring.state(cell=self.cell, activity="idle", now_s=now, started_s=started, generation=self.generation)
 
+    def missing_names(self) -> list[str]:
+        """Labkit's own variables that the learner's code has deleted or given another value; a device of theirs is theirs."""
+        found, names = self.namespace, list(self.own)
+        return [name for name in names if name not in found or (name != "device" and not _equal(found[name], self.own[name]))]
+
+    def restore_names(self) -> None:
+        """Put labkit's own variables back."""
+        self.namespace.update({name: self.own[name] for name in self.missing_names()})
+
     def user_names(self) -> list[str]:
         """The learner's variables, in order of their making."""
         found: list[Any] = list(self.namespace)
         names = [name for name in found if isinstance(name, str) and not name.startswith("_")]  # `globals()[5] = 1` is allowed
-        return [name for name in names if name not in self.own_names and name not in _IPYTHON_NAMES]
+        return [name for name in names if name not in self.own and name not in _IPYTHON_NAMES]
+
+
+def _equal(value: Any, own: Any) -> bool:
+    return value is own or (type(value) is int and value == own)
 
 
 _IPYTHON_NAMES = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})

@@ -18,6 +18,7 @@ from typing import Any
 from ..calls import Aspect, other_lines, parties
 from ..diagnosis.source import block
 from ..errors import ContractError, join_ranks
+from ..makings import is_about_groups, makings_text
 from ..wire import Call, dumps, loads
 from .context import RankContext
 
@@ -31,27 +32,29 @@ class Contract:
         self._count: dict[str, int] = {}
         self._mine: dict[str, list[str]] = {}
 
-    def __call__(self, call: Call) -> None:
-        """Raise ContractError if the members of `call`'s group are not all about to do the same."""
-        if len(call.group_ranks) < 2:
+    def __call__(self, call: Call, among: tuple[int, ...] = ()) -> None:
+        """Raise ContractError if the members of `call`'s group, or the ranks `among`, are not all about to do the same."""
+        members = among or call.group_ranks
+        if len(members) < 2:
             return
         context = self._context
         if context.request_id != self._request_id:
             self._request_id, self._count = context.request_id, {}
-        number = self._count[call.group] = self._count.get(call.group, 0) + 1
-        stem = f"contract/{call.group}/{context.request_id}/{number}"
-        keys = [f"{stem}/{rank}" for rank in call.group_ranks]
+        group = f"{call.group} {among}" if among else call.group
+        number = self._count[group] = self._count.get(group, 0) + 1
+        stem = f"contract/{group}/{context.request_id}/{number}"
+        keys = [f"{stem}/{rank}" for rank in members]
         mine = f"{stem}/{context.rank}"
         self._store.set(mine, fingerprint(call))
         self._wait(keys, call)
-        column = {rank: loads(text) for rank, text in zip(call.group_ranks, self._store.multi_get(keys), strict=True)}
-        self._tidy(call.group, mine)
+        column = {rank: loads(text) for rank, text in zip(members, self._store.multi_get(keys), strict=True)}
+        self._tidy(group, mine)
         text = difference(column, _source)
         if text:
             raise ContractError(
-                f"the ranks do not agree on {call}: {text}",
+                f"the ranks do not agree on {call.op if is_about_groups(call) else call}: {text}",
                 hint="nothing was issued; mend the cell and run it again",
-                ranks=call.group_ranks,
+                ranks=members,
             )
 
     def _wait(self, keys: list[str], call: Call) -> None:
@@ -59,7 +62,10 @@ class Contract:
         while not self._store.check(keys):
             if self._context.refusal:
                 reason, self._context.refusal = self._context.refusal, ""
-                raise ContractError(f"{call} was refused: {reason}", hint="nothing was issued; mend the cell and run it again")
+                raise ContractError(
+                    f"{call.op if is_about_groups(call) else call} was refused: {reason}",
+                    hint="nothing was issued; mend the cell and run it again",
+                )
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 0.005)
 
@@ -73,7 +79,8 @@ class Contract:
 
 def fingerprint(call: Call) -> str:
     """What the members compare, as JSON: the call without its numbers and times."""
-    return dumps(Call(0, call.seq, call.op, shape=call.shape, dtype=call.dtype, num_bytes=call.num_bytes,
+    group, members = (call.group, call.group_ranks) if is_about_groups(call) else ("world", ())
+    return dumps(Call(0, call.seq, call.op, group, members, shape=call.shape, dtype=call.dtype, num_bytes=call.num_bytes,
                       reduce_op=call.reduce_op, root=call.root, site=call.site, chain=call.chain, tag=call.tag,
                       splits=call.splits, asked=call.asked))  # fmt: skip
 
@@ -85,6 +92,8 @@ def _source(file: str) -> str:
 
 def difference(column: dict[int, Call], source: Callable[[str], str] = lambda file: "") -> str:
     """What differs between the members' calls, in words; "" if nothing that matters does."""
+    if any(is_about_groups(call) for call in column.values()):
+        return makings_text(column)
     aspect, sides = parties(column)
     if not sides:
         sides = other_lines(column, lambda calls: _must_pass_all(calls, source))

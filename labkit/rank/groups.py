@@ -43,6 +43,7 @@ class Groups:
         context = self._context
         join_network()  # not earlier: the engine's own connections, all made by now, stay where the kernel is
         self.dissolve()
+        context.restore_names()
         self._tap.interceptors.clear()  # a fault belongs to the generation it was armed in
         if self._store_at != (host, port):
             self._store, self._store_at = _join_store(host, port), (host, port)

@@ -11,19 +11,23 @@ import functools
 import operator
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from types import FrameType
 from typing import Any
 
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ..diagnosis.standing import is_echo
-from ..makings import BEGUN, ENDED, OF_ALL, OF_MEMBERS, takes_part
+from ..errors import ContractError
+from ..frames import is_users_file
+from ..makings import BEGUN, ENDED, MAKERS, OF_ALL, OF_MEMBERS, OWN, takes_part
 from ..wire import Call
 from .cell import describe_error
 from .context import RankContext
-from .sites import find_site, is_users_file
+from .sites import find_chain
 from .tap import Tap
 
 
@@ -33,6 +37,7 @@ class GroupMakers:
     def __init__(self, context: RankContext, tap: Tap) -> None:
         self._context, self._tap = context, tap
         self._originals: dict[str, Callable[..., Any]] = {}
+        self._notes = 0
 
     def install(self) -> None:
         """Wrap them once, wherever a module of torch's holds them under their names."""
@@ -48,11 +53,11 @@ class GroupMakers:
     def _new_group(self, original: Callable[..., Any], ranks: Any = None, timeout: Any = None, *args: Any, **kwargs: Any) -> Any:
         limit = timeout if timeout is not None else timedelta(seconds=self._context.group_timeout_s)
         local, sort = kwargs.get("use_local_synchronization", False), kwargs.get("sort_ranks", True)
-        members = _numbers(ranks)
+        members = tuple(range(self._context.world_size)) if ranks is None else _numbers(ranks)
         members = tuple(sorted(members)) if sort and members is not None else members
         if members is None or (local and self._context.rank not in members):  # torch says what is wrong, or does nothing
             return original(ranks, limit, *args, **kwargs)
-        call = self._call("new_group", members, OF_MEMBERS if local else OF_ALL)
+        call = self._call("new_group", members, OF_MEMBERS if local else OF_ALL, c10d._world.group_count)
         return self._make(call, lambda: original(ranks, limit, *args, **kwargs))
 
     def _split_group(
@@ -64,30 +69,49 @@ class GroupMakers:
         mine = next((part for part in split_ranks or () if self._context.rank in [parent[at] for at in part]), None)
         if mine is None:
             return original(parent_pg, split_ranks, limit, *args, **kwargs)
-        call = self._call("split_group", tuple(parent[at] for at in mine), OF_MEMBERS)
+        call = self._call("split_group", tuple(parent[at] for at in mine), OF_MEMBERS, c10d._world.group_count)
         return self._make(call, lambda: original(parent_pg, split_ranks, limit, *args, **kwargs))
 
-    def _call(self, op: str, members: tuple[int, ...], group: str, number: int | None = None) -> Call:
-        context = self._context
-        seq = c10d._world.group_count if number is None else number
+    def _destroy_process_group(self, original: Callable[..., Any], group: Any = None) -> None:
+        everything = group is None or group == dist.group.WORLD
+        original(group)
+        if everything:
+            self._note(ENDED)
+
+    def _init_process_group(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        with self._context.backend.making_group():
+            original(*args, **kwargs)
+        group = c10d._get_default_group()
+        self._tap.watch(group, "world", tuple(range(group.size())))
+        self._note(BEGUN)
+
+    def _note(self, op: str) -> None:
+        """A line for what has been done to all groups at once."""
+        self._notes += 1
+        now_s = time.monotonic()
+        call = replace(self._call(op, (), OWN, self._notes), state="done", returned_s=now_s)
+        self._context.ring.issue(call)
+
+    def _call(self, op: str, members: tuple[int, ...], group: str, number: int) -> Call:
+        chain = find_chain()
         return Call(
-            self._tap.next_index(), seq, op, group, members, site=find_site(), cell=context.cell,
-            issued_s=time.monotonic(), **_asked(op),
+            self._tap.next_index(), number, op, group, members, site=chain[-1] if chain else None, chain=chain,
+            cell=self._context.cell, issued_s=time.monotonic(), asked=_asked(),
         )  # fmt: skip
 
     def _make(self, call: Call, make: Callable[[], Any]) -> Any:
         context = self._context
         slot, state = context.ring.issue(call), "failed"
         try:
-            self._compare(call)
+            self._tap.compare(call, takes_part(call, context.world_size))
             with context.backend.making_group():
                 group = make()
             state = "done"
-        except ContractRefused as refused:
+        except ContractError:
             state = "refused"
-            raise refused.error from None
+            raise
         except Exception as error:
-            state = "failed" if is_echo(describe_error(error)) else "invalid"  # torch turned it down, nobody was asked
+            state = "failed" if is_echo(describe_error(error)) else "invalid"  # turned down by torch, before any wait
             raise
         finally:
             context.ring.finish(slot, call.index, state, time.monotonic())
@@ -95,5 +119,25 @@ class GroupMakers:
             self._tap.watch(group, f"{call.seq} ({', '.join(map(str, call.group_ranks))})", call.group_ranks)
         return group
 
-    def _compare(self, call: Call) -> None:
-        """In safe mode: let the ranks that take part agree first."""
+
+def _numbers(ranks: Any) -> tuple[int, ...] | None:
+    """The ranks of a new group as numbers; None where torch will refuse them."""
+    try:
+        return tuple(operator.index(rank) for rank in ranks)
+    except TypeError:
+        return None
+
+
+def _asked() -> str:
+    """The library function that makes the groups, where that is not new_group itself: "new_subgroups", "init_device_mesh"."""
+    frame: FrameType | None = sys._getframe(1)
+    found = ""
+    while frame is not None and not is_users_file(frame.f_code.co_filename):
+        code = frame.f_code
+        if "torch/distributed/" in code.co_filename and code.co_name not in _NO_NAMES:
+            found = type(frame.f_locals["self"]).__name__ if code.co_name == "__init__" else code.co_name
+        frame = frame.f_back
+    return "" if found in MAKERS else found
+
+
+_NO_NAMES = ("wrapper", "inner", "_time_logger")

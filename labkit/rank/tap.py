@@ -24,6 +24,7 @@ from ..faults.base import Interceptor
 from ..wire import Call, CallSite
 from .cell import describe_error
 from .context import RankContext
+from .contract import Contract
 from .open_calls import OpenCalls
 from .samples import BeforeSamples
 from .sites import find_chain
@@ -82,7 +83,7 @@ class Tap:
     def __init__(self, context: RankContext) -> None:
         self.context = context
         self.interceptors: list[Interceptor] = []
-        self.contract: Callable[[Call], None] | None = None
+        self.contract: Contract | None = None
         self.in_contract = False  # waiting, in safe mode, for what the other ranks are about to do
         self.samples = BeforeSamples()
         self.completes_on_return = True  # NCCL's calls return when they are enqueued
@@ -151,6 +152,16 @@ class Tap:
 
     def _finish_line(self, slot: int, index: int, state: str) -> None:
         self.context.ring.finish(slot, index, state, time.monotonic())
+
+    def compare(self, call: Call, among: tuple[int, ...]) -> None:
+        """In safe mode: let the ranks `among` agree on a call that is no collective of one group; ContractError if they don't."""
+        if self.contract is None:
+            return
+        self.in_contract = True
+        try:
+            self.contract(call, among)
+        finally:
+            self.in_contract = False
 
     def next_index(self) -> int:
         """The next number of a line in the beacon, for calls that are issued below the tap."""

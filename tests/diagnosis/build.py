@@ -5,6 +5,7 @@
 A token is an op and its line ("ar1" is all_reduce at line 1), then what differs from the default:
 ":4" elements, "/f64" dtype, "^1" root or peer, "~max" reduce op, "%tp" group, "&" asynchronous.
 The tokens busy3, raise3, die and stop do what they say; leave ends the cell.
+"ng3%tp" makes the group tp, as all ranks must; "nl3%tp" as its members alone do; "end3" ends all groups.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ import re
 from dataclasses import dataclass, field, replace
 
 from labkit.diagnosis import RULES, align
+from labkit.makings import OF_ALL, OF_MEMBERS, OWN
 from labkit.wire import Call, CallSite, CodeError, Evidence, Frame, RankView
 
 OPS = {
     "ar": "all_reduce", "bc": "broadcast", "bar": "barrier", "ag": "all_gather", "rs": "reduce_scatter",
     "send": "send", "recv": "recv", "isend": "send", "irecv": "recv",
+    "ng": "new_group", "nl": "new_group", "end": "destroy_process_group",
 }  # fmt: skip
 TOKEN = re.compile(r"([a-z]+)(\d*)(?::(\d+))?(?:/(\w+))?(?:\^(\d+))?(?:~(\w+))?(?:%(\w+))?(&)?$")
 ECHO = CodeError("RuntimeError", "[pair.cc:561] Connection closed by peer [127.0.0.1]:1. This is typically caused by ...")
@@ -131,6 +134,9 @@ class World:
         if not step.p2p:
             seq = self.counts[rank][step.group] = self.counts[rank].get(step.group, 0) + 1
         self.now_s += TICK_S
+        if step.op in ("new_group", "destroy_process_group"):
+            self._about_groups(rank, step)
+            return
         shape = () if step.op == "barrier" else (step.numel,)
         self.calls[rank].append(
             Call(
@@ -140,9 +146,37 @@ class World:
         )  # fmt: skip
         self.at[rank] += 1
 
+    def _about_groups(self, rank: int, step: Step) -> None:
+        kind = OWN if step.word == "end" else OF_MEMBERS if step.word == "nl" else OF_ALL
+        members = () if step.word == "end" else self.groups[step.group]
+        number = self.counts[rank][kind] = self.counts[rank].get(kind, 0) + 1
+        if kind != OWN:
+            number = self.counts[rank]["made"] = self.counts[rank].get("made", 0) + 1
+        site = CallSite(f"cell {self.cell}", step.line)
+        state = "issued" if rank in members else "done"
+        self.calls[rank].append(
+            Call(
+                len(self.calls[rank]) + 1,
+                number,
+                step.op,
+                kind,
+                members,
+                site=site,
+                cell=self.cell,
+                state=state,
+                issued_s=self.now_s,
+            )
+        )
+        self.at[rank] += 1
+
+    def _met_making(self, call: Call) -> bool:
+        made = [c for r in call.group_ranks for c in self.calls[r] if (c.op, c.group, c.seq) == (call.op, call.group, call.seq)]
+        return len(made) == len(call.group_ranks) and {c.group_ranks for c in made} == {call.group_ranks}
+
     def _settle(self, rank: int) -> None:
         for index, call in enumerate(self.calls[rank]):
-            if call.state == "issued" and (self._met_p2p(rank, call) if call.p2p else self._met(call)):
+            met = self._met_making if call.group in (OF_ALL, OF_MEMBERS) else self._met
+            if call.state == "issued" and (self._met_p2p(rank, call) if call.p2p else met(call)):
                 self.calls[rank][index] = replace(call, state="done", returned_s=self.now_s)
 
     def _met(self, call: Call) -> bool:

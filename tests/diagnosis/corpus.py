@@ -225,3 +225,54 @@ def after() -> list[Case]:
         Case("after: not sent", world("ar1", targets=(0, 2)).run().cut().evidence(), "LK012", (1, 3)),
         Case("after: p2p", _w("", {0: "recv1^1", 1: "recv2^0"}, 2).cut().evidence(), "LK013", (0, 1)),
     ]  # fmt: skip
+
+
+@group
+def groups_made() -> list[Case]:
+    """Process groups that are not made alike, by who made which."""
+    some = {
+        "ends": (0, 3),
+        "all": (0, 1, 2, 3),
+        "low": (0, 1),
+        "high": (2, 3),
+        "most": (0, 1, 2),
+        "other": (0, 2, 3),
+        "mid": (1, 2),
+    }
+
+    def made(script: str, differ: dict[int, str] | None = None, **kw: object) -> Evidence:
+        refuse = bool(kw.pop("refuse", False))
+        ran = world(script, differ, groups=some, **kw).run()
+        return (ran.refuse() if refuse else ran).evidence()
+
+    only = {0: "ng3%ends ar4%ends bar5 ng6%all", 3: "ng3%ends ar4%ends bar5 ng6%all"}
+    not_done = world("bar5", {0: "ng3%ends bar5", 3: "ng3%ends bar5"}, groups=some).run()
+    for rank in (0, 3):  # in safe mode they wait for all ranks before they make it
+        not_done.calls[rank][:] = [replace(not_done.calls[rank][0], state="issued")]
+    return [
+        Case("new_group on its members", made("bar5 ng6%all", only), "LK020", (0, 3),
+             "only ranks 0 and 3 called new_group([0, 3]) (cell 7, line 3), and ranks 1 and 2 did not: the next group of ranks 1 "
+             "and 2 is new_group([0, 1, 2, 3]) (cell 7, line 6)", "hang"),
+        Case("new_group on its members, no more", made("bar5", {0: "ng3%ends bar5", 3: "ng3%ends bar5"}), "LK020", (0, 3),
+             "only ranks 0 and 3 called new_group([0, 3]) (cell 7, line 3), and ranks 1 and 2 did not", "silent"),
+        Case("safe: new_group on its members", not_done.refuse().evidence(), "LK020", (0, 3),
+             "only ranks 0 and 3 called new_group([0, 3]) (cell 7, line 3), and ranks 1 and 2 did not", "error"),
+        Case("a member does not make it", made("ng1%most bar2", {2: "bar2"}), "LK020", (2,),
+             "ranks 0, 1 and 3 called new_group([0, 1, 2]) (cell 7, line 1), and rank 2 did not; ranks 0 and 1 wait", "hang"),
+        Case("a member has finished", made("ng1%most", {2: ""}), "LK020", (2,)),
+        Case("other members", made("ng1%most", {2: "ng1%other"}), "LK020", (2,),
+             "ranks 0, 1 and 3 called new_group([0, 1, 2]) (cell 7, line 1), rank 2 called new_group([0, 2, 3]) (cell 7, line "
+             "1)"),
+        Case("each its own group", made("ng1%low", {2: "ng1%high", 3: "ng1%high"}), "LK020", (0, 1, 2, 3),
+             "each rank made only the group that it is in: ranks 0 and 1 called new_group([0, 1]) (cell 7, line 1), "
+             "ranks 2 and 3 called new_group([2, 3]) (cell 7, line 1)", "silent"),
+        Case("one group more in a loop", made("ng2%all ng2%all ar4", {1: "ng2%all ar4"}), "LK020", (1,)),
+        Case("members alone, then all", made("ng3%mid", {0: "nl1%low ng3%mid", 1: "nl1%low ng3%mid"}), "LK020", (0, 1)),
+        Case("a maker raised", made("ng2%all", {1: "raise1"}), "LK003", (1,),
+             "rank 1 raised ValueError (cell 7, line 1) and ranks 0, 2 and 3 wait in new_group([0, 1, 2, 3]) (cell 7, line 2)."),
+        Case("groups ended on a rank", _w("ar1", {2: "ar1 end2"}, 3).evidence(), "LK021", (2,),
+             "rank 2 ended all process groups with destroy_process_group() (cell 7, line 2).", "silent"),
+        Case("groups ended, others wait", _w("ar1 ar3", {2: "ar1 end2"}, 3).evidence(), "LK021", (2,),
+             "rank 2 ended all process groups with destroy_process_group() (cell 7, line 2); ranks 0 and 1 wait in all_reduce #2 "
+             "(cell 7, line 3).", "hang"),
+    ]  # fmt: skip

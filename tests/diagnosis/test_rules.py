@@ -82,7 +82,7 @@ def test_docstring_sections(rule):
 
 
 def test_codes_and_names():
-    assert list(RULES) == [f"LK{number:03}" for number in range(1, len(RULES) + 1)]
+    assert all(re.fullmatch(r"LK\d{3}", code) for code in RULES)
     assert len({rule.name for rule in RULES.values()}) == len(RULES)
 
 

@@ -24,9 +24,9 @@ RANK = Path(__file__).resolve().parents[2] / "labkit" / "rank"
 
 # what is read -> (the files of labkit/rank that read it, the test here that tries it)
 PARTS = {
-    "c10d._get_default_group": ({"groups.py", "channel.py"}, "test_the_default_group_and_its_backend"),
+    "c10d._get_default_group": ({"groups.py", "makers.py", "channel.py"}, "test_the_default_group_and_its_backend"),
     "group._get_backend": ({"channel.py"}, "test_the_default_group_and_its_backend"),
-    "c10d._world": ({"backends/nccl.py"}, "test_every_group_is_in_the_worlds_map"),
+    "c10d._world": ({"backends/nccl.py", "makers.py"}, "test_every_group_is_in_the_worlds_map"),
     "backend._start_coalescing": ({"channel.py"}, "test_sends_can_be_coalesced"),
     "backend._end_coalescing": ({"channel.py"}, "test_sends_can_be_coalesced"),
     "backend._allgather_base": ({"channel.py"}, "test_the_backends_own_collectives"),
@@ -97,8 +97,10 @@ def test_the_default_group_and_its_backend(alone: Any) -> None:
 
 
 def test_every_group_is_in_the_worlds_map(alone: Any) -> None:
-    """Recovery of NCCL aborts each of them."""
+    """Recovery of NCCL aborts each of them; and torch counts how many groups a rank has made."""
+    count = c10d._world.group_count
     other = dist.new_group([0])
+    assert c10d._world.group_count == count + 1
     assert {id(alone), id(other)} <= {id(group) for group in c10d._world.pg_map}
     assert callable(dist.ProcessGroup.abort)
 

@@ -62,6 +62,8 @@ class LeftEarly(Rule):
 
 
 def _counts(world: Alignment, group: str) -> str:
-    track = world.tracks[group]
+    track = world.tracks.get(group)
+    if track is None:
+        return f"it is a group that is made in cell {world.focus}"
     counts = ", ".join(f"rank {rank}: {len(track.line(rank))}" for rank in track.members if rank in world.views)
     return f"calls in cell {world.focus}: {counts}"

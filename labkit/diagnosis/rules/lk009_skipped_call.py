@@ -96,7 +96,7 @@ class SkippedCall(Rule):
 def _repeats(world: Alignment, rank: int, other: int) -> bool:
     """The rank's call is of a line that ran more often than on `other`, and the source has no loop for it."""
     call = world.waits[rank].call
-    if call.site is None or in_loop(world.evidence, call.site):
+    if call.group not in world.tracks or call.site is None or in_loop(world.evidence, call.site):
         return False
     counts = [sum(c.site == call.site for c in world.tracks[call.group].line(r)) for r in (rank, other)]
     return counts[0] > 1 and counts[0] > counts[1]

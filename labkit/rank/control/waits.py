@@ -73,7 +73,7 @@ def state(context: RankContext, *, stack: bool = True) -> dict[str, Any]:
     busy = bool(context.main_busy_since_s)
     return {
         "blocked": context.tap.in_contract or (busy and len(open_calls) > 0 and main_thread_idle()),
-        "formed": dist.is_initialized(),
+        "formed": dist.is_initialized() and not context.missing_names(),  # else recovery forms new groups and restores them
         "stack": main_stack() if stack else [],
         "error": context.error,
         "busy": bool(context.main_busy_since_s),
