@@ -34,8 +34,8 @@ class Call:
 
     `chain` is the way to the call through the learner's code, the outermost frame first; its last frame is `site`. `tag`
     belongs to point-to-point calls. `splits` of an all_to_all_single: what the rank gives to each rank, then what it takes from
-    each. `asked` is the function on the line, where that is made of other calls ("gather_object"); `part` says what a
-    library's own call belongs to ("DDP bucket 0 of step 3").
+    each. `asked` is the function on the line, where that is made of other calls ("gather_object"); `name` is it or the op.
+    `part` is what a library's call is for ("DDP's gradient bucket 0 (0.weight)", with its `step`).
     """
 
     index: int
@@ -66,6 +66,10 @@ class Call:
     part: str = ""
 
     @property
+    def name(self) -> str:
+        return self.asked or self.op
+
+    @property
     def path(self) -> tuple[CallSite, ...]:
         """The frames of the learner's that lead to the call; the site alone where no chain was kept."""
         return self.chain or ((self.site,) if self.site is not None else ())
@@ -85,8 +89,7 @@ class Call:
         return self.seq == 0
 
     def __str__(self) -> str:
-        number = "" if self.p2p else f" #{self.seq}"
-        return f"{self.op}{number}"
+        return self.name if self.p2p else f"{self.name} #{self.seq}"
 
 
 @record

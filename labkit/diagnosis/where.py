@@ -69,7 +69,7 @@ def doing(view: RankView) -> str:
         return str(view.process)
     call = view.waiting_in
     if call is not None:
-        return f"in {call.op} ({call.site})" if call.site is not None else f"in {call.op}"
+        return f"in {call.name} ({call.site})" if call.site is not None else f"in {call.name}"
     where = place(view)
     return where.replace("at ", "in Python at ", 1) if where.startswith("at ") else where or "in Python"
 

@@ -18,14 +18,26 @@ SAME_ORDER = "Let every rank call the collectives in the same order"
 
 # ---- calls and places
 def named(call: Call) -> str:
-    """A call by name and number, with its process group if that is not the world, or its peer.
+    """A call by name and number, with its process group if that is not the world, or its peer; a library's by what it is for.
 
     >>> named(Call(1, 2, "all_reduce", group="tp")), named(Call(1, 0, "recv", root=3))
     ('all_reduce #2 of process group tp', 'recv from rank 3')
+    >>> named(Call(1, 5, "all_gather_into_tensor", part="FSDP's all-gather of layers.0"))
+    "FSDP's all-gather of layers.0 (all_gather_into_tensor #5)"
     """
+    return f"{belonging(call)} ({_numbered(call)})" if call.part else _numbered(call)
+
+
+def belonging(call: Call) -> str:
+    """What a library's call is for, with its step: "DDP's gradient bucket 1 of step 3 (0.weight)"."""
+    return call.part.replace(" (", f" of step {call.step} (", 1) if call.step else call.part
+
+
+def _numbered(call: Call) -> str:
     if call.p2p:
-        peer = f"rank {call.root}" if call.root >= 0 else "any rank"
-        return f"{call.op} {'to' if 'send' in call.op else 'from'} {peer}"
+        peer = f"{'to' if 'send' in call.op else 'from'} rank {call.root}" if call.root >= 0 else "from any rank"
+        of = call.asked if call.op not in call.asked or call.asked == "batch_isend_irecv" else ""
+        return f"{call.op} {peer} of {of}" if of else f"{call.name} {peer}"
     if is_about_groups(call):
         return as_written(call)
     return f"{call}" if call.group == "world" else f"{call} of process group {call.group}"
@@ -38,7 +50,13 @@ def at(site: CallSite | None) -> str:
 
 def placed(call: Call) -> str:
     """A call with its place: "all_reduce #5 (cell 7, line 2)", "recv from rank 1 (step 2 of ring)"."""
-    return named(call) + (f" ({step_of(call)})" if call.algorithm else at(call.site))
+    place = f" ({step_of(call)})" if call.algorithm else at(call.site)
+    return f"{named(call)[:-1]}, {call.site})" if call.part and call.site is not None else named(call) + place
+
+
+def unnumbered(call: Call) -> str:
+    """A call with its place and without its number: "all_reduce (cell 7, line 2)"."""
+    return f"{belonging(call)} ({call.name}, {call.site})" if call.part else f"{call.name}{at(call.site)}"
 
 
 def sized(call: Call) -> str:
@@ -61,14 +79,14 @@ def _wait(ranks: tuple[int, ...], live: bool) -> str:
 
 
 # ---- who waits in what
-def in_call(world: Alignment, ranks: tuple[int, ...], call: Call) -> str:
+def in_call(world: Alignment, ranks: tuple[int, ...], call: Call, say: Callable[[Call], str] = placed) -> str:
     """Ranks and their call: "wait in" while they do, "waited in" when that is over, "called" where nobody waits."""
     waits = [world.waits[rank] for rank in ranks if rank in world.waits]
     mine = [wait for wait in waits if wait.call.index == call.index]
     same = [wait for wait in waits if (wait.call.group, wait.call.seq, wait.call.op) == (call.group, call.seq, call.op)]
     if not (mine or same) or call.state == CallState.REFUSED:
-        return f"{join_ranks(ranks)} called {placed(call)}"
-    return f"{_wait(ranks, any(wait.live for wait in mine or same))} in {placed(call)}"
+        return f"{join_ranks(ranks)} called {say(call)}"
+    return f"{_wait(ranks, any(wait.live for wait in mine or same))} in {say(call)}"
 
 
 def main_wait(world: Alignment, ranks: Iterable[int]) -> tuple[tuple[int, ...], Call] | None:
@@ -144,8 +162,8 @@ def side(evidence: Evidence, ranks: tuple[int, ...], did: str, site: CallSite | 
 
 def call_side(world: Alignment, ranks: tuple[int, ...], call: Call) -> Side:
     """The side of ranks that are or were in a call."""
-    word = in_call(world, ranks, call).removeprefix(join_ranks(ranks)).strip()
-    return side(world.evidence, ranks, word.removesuffix(at(call.site)), call.site)
+    word = in_call(world, ranks, call, named if call.site is not None else placed).removeprefix(join_ranks(ranks)).strip()
+    return side(world.evidence, ranks, word, call.site)
 
 
 def wait_sides(world: Alignment, ranks: Iterable[int]) -> tuple[Side, ...]:

@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from ..processes import memory_bytes
-from ..vocabulary import Activity, ProcessState, RankState
+from ..vocabulary import Activity, CallState, ProcessState, RankState
 from ..wire import Call, RankCard, RankView
 from .core import Seat
 
@@ -40,6 +40,8 @@ def _alive(view: RankView, broken: bool) -> Seen:
     if view.activity == Activity.IDLE:
         return Seen(RankState.IDLE, "", f"last cell raised {view.error.type}" if view.error else "")
     waiting = [call for call in view.calls if call.waits]
+    if not waiting and view.blocked:  # it waits for an asynchronous call
+        waiting = [call for call in view.calls if call.state == CallState.ISSUED][:1]
     if waiting:
         call = waiting[-1]
         detail = f"for {max(0.0, time.monotonic() - call.issued_s):.1f} s"

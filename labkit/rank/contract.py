@@ -120,4 +120,4 @@ def _said(ranks: tuple[int, ...], call: Call, aspect: Aspect) -> str:
         Aspect.SHAPE: f" with shape {sized}",
         Aspect.ROOT: f" with {' and '.join(named)}",
     }.get(aspect, "")
-    return f"{join_ranks(ranks)}: {call.op}{what}{f' ({call.site})' if call.site else ''}"
+    return f"{join_ranks(ranks)}: {call.name}{what}{f' ({call.site})' if call.site else ''}"

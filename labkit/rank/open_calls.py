@@ -10,10 +10,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 POLL_S = 0.0005
-Line = tuple[int, int]  # a call's slot in the beacon, and its number
+
+
+class Line(NamedTuple):
+    """A call's slot in the beacon and its number, its group, and its number in the group (0 for point-to-point)."""
+
+    slot: int
+    number: int
+    group: str = ""
+    seq: int = 0
 
 
 class OpenCalls:
@@ -26,7 +34,7 @@ class OpenCalls:
         self._finish, self._has_failed = finish, has_failed
         self._lock = threading.Lock()
         self._works: deque[tuple[Any, Line]] = deque()
-        self._unknown: list[Line] = []
+        self._unknown: list[tuple[Any, Line]] = []
         self._failed: list[Any] = []
 
     def __len__(self) -> int:
@@ -37,23 +45,55 @@ class OpenCalls:
         with self._lock:
             self._works.append((work, line))
 
-    def add_unknown(self, line: Line) -> None:
-        """A call whose work can't be asked; it counts as done, or failed, with its cell."""
-        self._unknown.append(line)
+    def add_unknown(self, work: Any, line: Line) -> None:
+        """A call whose work can't be asked; it counts as done, or failed, with its cell, or sooner if something shows it."""
+        with self._lock:
+            self._unknown.append((work, line))
+
+    def passed(self, line: Line) -> None:
+        """A call has completed: so have the group's earlier ones that can't be asked, since every member has made them."""
+        if self._unknown:
+            self._settle(lambda work, open_line: open_line.group == line.group and 0 < open_line.seq < line.seq)
+
+    def waited(self, work: Any) -> None:
+        """Someone's wait for a work has returned without an error."""
+        if self._unknown:
+            self._settle(lambda open_work, line: open_work is work)
+
+    def returned(self, lines: list[Line]) -> None:
+        """Synchronous calls that have returned: they are done, whatever their works say."""
+        gone = set(lines)
+        with self._lock:
+            self._works = deque(each for each in self._works if each[1] not in gone)
+            self._unknown = [each for each in self._unknown if each[1] not in gone]
+            for line in lines:
+                self._finish(line.slot, line.number, "done")
+
+    def _settle(self, is_over: Callable[[Any, Line], bool]) -> None:
+        with self._lock:
+            over = [each for each in self._unknown if is_over(*each)]
+            self._unknown = [each for each in self._unknown if each not in over]
+            for _, line in over:
+                self._finish(line.slot, line.number, "done")
 
     def sweep(self, limit: int = 1 << 30) -> None:
         """Mark the calls that have completed, looking at `limit` of them at most."""
+        completed = []
         with self._lock:
             for _ in range(min(limit, len(self._works))):
-                work, (slot, index) = self._works[0]
+                work, line = self._works[0]
                 if not work.is_completed():
                     self._works.rotate(-1)
                     continue
                 failed = self._has_failed(work)
                 if failed:
                     self._failed.append(work)
-                self._finish(slot, index, "failed" if failed else "done")
+                else:
+                    completed.append(line)
+                self._finish(line.slot, line.number, "failed" if failed else "done")
                 self._works.popleft()  # last, so that an interrupt can't lose a call
+        for line in completed:
+            self.passed(line)
 
     def begin_cell(self) -> None:
         """Failures are told of one cell only."""
@@ -74,13 +114,14 @@ class OpenCalls:
     def close(self, ok: bool) -> None:
         """The cell is over: what can't be asked is done if the cell ended well."""
         self.sweep()
-        for slot, index in self._unknown:
-            self._finish(slot, index, "done" if ok else "failed")
-        self._unknown.clear()
+        with self._lock:
+            for _, line in self._unknown:
+                self._finish(line.slot, line.number, "done" if ok else "failed")
+            self._unknown.clear()
 
     def clear(self) -> None:
         """Forget every call: its process group is gone."""
         with self._lock:
             self._works.clear()
-        self._unknown.clear()
+            self._unknown.clear()
         self._failed.clear()

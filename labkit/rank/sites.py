@@ -41,6 +41,14 @@ def find_chain(frame: FrameType | None = None) -> tuple[CallSite, ...]:
     return chain if chain is not None else _remember(key)
 
 
+def chain_here(frame: FrameType) -> tuple[CallSite, ...]:
+    """The chain of a frame; in a thread of a library's (autograd's for a GPU) that of the main thread, which waits for it."""
+    chain = find_chain(frame)
+    if chain or threading.current_thread() is threading.main_thread():
+        return chain
+    return find_chain(sys._current_frames().get(threading.main_thread().ident or 0, frame))
+
+
 def _remember(key: tuple[tuple[str, int, str], ...]) -> tuple[CallSite, ...]:
     frames = key if len(key) <= _DEEPEST else key[: _DEEPEST // 2] + key[-_DEEPEST // 2 :]
     chain = tuple(CallSite(*frame) for frame in reversed(frames))

@@ -9,42 +9,28 @@ there a call gets its number, goes to the beacon, and is compared with the other
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 import torch.distributed as dist
-from torch.distributed import distributed_c10d as c10d
 
 from ..diagnosis.standing import is_echo
 from ..faults.base import Interceptor
+from ..frames import is_users_file
 from ..wire import Call, CallSite
+from . import torch_calls
+from .buckets import Buckets
 from .cell import describe_error
 from .context import RankContext
 from .contract import Contract
-from .open_calls import OpenCalls
+from .open_calls import Line, OpenCalls
+from .parts import NOTHING, Named, find_part
 from .samples import BeforeSamples
-from .sites import find_chain
-
-TAPPED = (
-    "all_reduce reduce broadcast all_gather all_gather_into_tensor gather scatter reduce_scatter "
-    "reduce_scatter_tensor all_to_all all_to_all_single barrier send recv isend irecv batch_isend_irecv "
-    "all_gather_object broadcast_object_list gather_object scatter_object_list monitored_barrier"
-).split()
-
-_OP_NAMES = {
-    "ALLREDUCE": "all_reduce", "ALLREDUCE_COALESCED": "all_reduce_coalesced", "ALLGATHER": "all_gather",
-    "ALLGATHER_BASE": "all_gather_into_tensor", "ALLGATHER_COALESCED": "all_gather_coalesced",
-    "ALLGATHER_INTO_TENSOR_COALESCED": "all_gather_into_tensor_coalesced",
-    "REDUCE_SCATTER_BASE": "reduce_scatter_tensor",
-    "REDUCE_SCATTER_TENSOR_COALESCED": "reduce_scatter_tensor_coalesced",
-    "ALLTOALL": "all_to_all", "ALLTOALL_BASE": "all_to_all_single",
-}  # fmt: skip
-_P2P = frozenset({"send", "recv"})
-_COMPARED_BY_IDENTITY = frozenset({"isend", "irecv"})  # P2POp takes only these two, and looks them up in its own module
+from .sites import chain_here
 
 
 @dataclass
@@ -74,7 +60,16 @@ class _Here:
     name: str
     chain: tuple[CallSite, ...]
     reduce_op: str
-    issued: list[tuple[int, int]] = field(default_factory=list)
+    named: Named = NOTHING
+    issued: list[Line] = field(default_factory=list)
+
+
+class _Thread(threading.local):
+    """What each thread is at: the wrapped call it makes, and its synchronous calls below the wrappers, which have no return."""
+
+    def __init__(self) -> None:
+        self.call: _Here | None = None
+        self.loose: list[Line] = []
 
 
 class Tap:
@@ -89,49 +84,50 @@ class Tap:
         self.completes_on_return = True  # NCCL's calls return when they are enqueued
         self._number_in_cell = 0
         self._index = 0
-        self._here = threading.local()
+        self._here = _Thread()
+        self.buckets = Buckets()
         self.open_calls = OpenCalls(self._finish_line, context.backend.has_failed)
-        self._slots: dict[tuple[int, int], tuple[int, int]] = {}
+        self._slots: dict[tuple[int, int], Line] = {}
         self._originals: dict[str, Callable[..., Any]] = {}
 
     # ---- the Python layer
     def install(self) -> None:
         """Wrap the public functions, once."""
-        for name in TAPPED:
-            original = getattr(dist, name, None)
-            if original is not None and name not in self._originals:
-                self._originals[name] = original
-                wrapped = self._wrap(name, original)
-                setattr(dist, name, wrapped)
-                if name in _COMPARED_BY_IDENTITY:
-                    setattr(c10d, name, wrapped)
+        if not self._originals:
+            self._originals = torch_calls.install(self._wrap)
+            self.buckets.install()
 
     def _wrap(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def tapped(*args: Any, **kwargs: Any) -> Any:
-            if getattr(self._here, "call", None) is not None:
+            if self._here.call is not None:
                 return original(*args, **kwargs)  # a collective made of collectives: the outer one counts
-            chain = find_chain()
+            caller = sys._getframe(1)
+            chain = chain_here(caller)
+            named = NOTHING if is_users_file(caller.f_code.co_filename) else find_part(caller)
             if not self.interceptors:
-                return self._issue(original, name, args, kwargs, chain)
-            return self._intercepted(name, args, kwargs, chain)
+                return self._issue(original, name, args, kwargs, chain, named)
+            return self._intercepted(name, args, kwargs, chain, named)
 
         return tapped
 
-    def _intercepted(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], chain: tuple[CallSite, ...]) -> Any:
+    def _intercepted(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], chain: tuple[CallSite, ...], named: Named
+    ) -> Any:
         self._number_in_cell += 1
         site = chain[-1] if chain else None
         pending = PendingCall(name, args, kwargs, site, self._number_in_cell, self.context.cell, chain)
         return pass_through(
             self.interceptors,
             pending,
-            lambda call: self._issue(self._originals[call.op], call.op, call.args, call.kwargs, call.chain),
+            lambda call: self._issue(self._originals[call.op], call.op, call.args, call.kwargs, call.chain, named),
         )
 
     def _issue(
-        self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], chain: tuple[CallSite, ...]
-    ) -> Any:
-        here = _Here(name, chain, _reduce_op(name, args, kwargs))
+        self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
+        chain: tuple[CallSite, ...], named: Named,
+    ) -> Any:  # fmt: skip
+        here = _Here(name, chain, torch_calls.reduce_op(name, args, kwargs), named)
         try:
             self._here.call = here
             self.samples.take(name, args, kwargs)
@@ -146,9 +142,20 @@ class Tap:
             self._finish(here.issued, "done")
         return result
 
-    def _finish(self, issued: list[tuple[int, int]], state: str) -> None:
-        for slot, index in issued:
-            self._finish_line(slot, index, state)
+    def _finish(self, issued: list[Line], state: str) -> None:
+        for line in issued:
+            self._finish_line(line.slot, line.number, state)
+            if state == "done":
+                self.open_calls.passed(line)
+        issued.clear()
+
+    def _passed_before(self, here: _Here | None) -> None:
+        """A thread that makes a call is out of its synchronous calls before."""
+        if here is not None and here.issued:
+            self._finish(here.issued, "done")
+        if self._here.loose:
+            self.open_calls.returned(self._here.loose)
+            self._here.loose.clear()
 
     def _finish_line(self, slot: int, index: int, state: str) -> None:
         self.context.ring.finish(slot, index, state, time.monotonic())
@@ -177,12 +184,14 @@ class Tap:
         self._slots.clear()
 
     def _before(self, seen: Any, group: str, ranks: tuple[int, ...], counter: list[int]) -> None:
-        here: _Here | None = getattr(self._here, "call", None)
-        op = _op_name(seen.name)
+        here = self._here.call
+        op = torch_calls.op_name(seen.name)
+        if self.completes_on_return:
+            self._passed_before(here)
         tensors = seen.input_tensors or seen.output_tensors
         root = seen.root
         self._index += 1
-        if op in _P2P:
+        if op in torch_calls.P2P:
             seq = 0
         else:
             counter[0] += 1
@@ -191,21 +200,32 @@ class Tap:
             root = ranks[root]
         first = tensors[0] if tensors else None
         context = self.context
-        chain = here.chain if here else find_chain()
+        num_bytes = sum([t.numel() * t.element_size() for t in tensors])
+        step = 0
+        if here is not None:
+            chain, (asked, part) = here.chain, here.named
+            asked = asked or (here.name if here.name != op else "")
+        else:
+            caller = sys._getframe(1)
+            chain, (asked, part) = chain_here(caller), find_part(caller)
+            if op == "all_reduce" and not asked and not part:
+                part, step = self.buckets.part(first.numel() if first is not None else 0)
         # dist.send and dist.recv wait, though the process group is asked for an asynchronous operation
-        is_async = seen.async_op and not (here is not None and here.name in _P2P)
+        is_async = seen.async_op and not (here is not None and here.name in torch_calls.WAITING)
         call = object.__new__(Call)  # its own __init__ sets eighteen frozen fields one by one, before every collective
         call.__dict__.update(
             index=self._index, seq=seq, op=op, group=group, group_ranks=ranks,
             shape=tuple(first.shape) if first is not None else (),
-            dtype=_dtype_name(first.dtype) if first is not None else "",
-            num_bytes=sum([t.numel() * t.element_size() for t in tensors]),
+            dtype=torch_calls.dtype_name(first.dtype) if first is not None else "",
+            num_bytes=num_bytes,
             reduce_op=here.reduce_op if here else "", root=root, async_op=is_async,
             site=chain[-1] if chain else None, chain=chain, cell=context.cell, issued_s=time.monotonic(),
+            asked=asked, part=part, step=step,
         )  # fmt: skip
         slot = context.ring.issue(call)
-        if here is not None and not is_async:
-            here.issued.append((slot, call.index))
+        line = Line(slot, call.index, group, seq)
+        if not is_async and (here is not None or self.completes_on_return):
+            (self._here.loose if here is None else here.issued).append(line)
         if self.contract is not None and seq:
             self.in_contract = True
             try:
@@ -213,13 +233,12 @@ class Tap:
             except BaseException:
                 counter[0] -= 1  # not issued, so not counted: a rank that never came has not counted it either
                 self.context.ring.finish(slot, call.index, "refused", time.monotonic())
-                if here is not None:
-                    here.issued.clear()
+                (self._here.loose if here is None else here.issued).clear()
                 raise
             finally:
                 self.in_contract = False
         if here is None or is_async or not self.completes_on_return:
-            self._slots[(id(counter), seen.op_id)] = (slot, call.index)
+            self._slots[(id(counter), seen.op_id)] = line
         if self.open_calls:
             self.open_calls.sweep(4)
 
@@ -227,16 +246,17 @@ class Tap:
         at = self._slots.pop((group_key, seen.op_id), None)
         if at is None or seen.work is None:
             return
-        if self.context.backend.can_ask(_op_name(seen.name)):
+        if self.context.backend.can_ask(torch_calls.op_name(seen.name)):
             self.open_calls.add(seen.work, at)
         else:
-            self.open_calls.add_unknown(at)
+            self.open_calls.add_unknown(seen.work, at)
 
     # ---- the life of a cell and of a generation
     def begin_cell(self) -> None:
         """Calls are numbered from 1 in each cell."""
         self._number_in_cell = 0
         self._here.call = None
+        self._here.loose.clear()
         self.samples.begin_cell()
         self.open_calls.begin_cell()
 
@@ -244,6 +264,7 @@ class Tap:
         """Let held-back calls go, and take note of what has completed."""
         for interceptor in list(self.interceptors):
             interceptor.end_of_cell()
+        self._passed_before(None)
         if self.completes_on_return:
             self.open_calls.sweep()
         else:
@@ -260,28 +281,3 @@ class Tap:
 
 
 _HOOK_ID = 4711
-
-
-@functools.cache
-def _op_name(name: Any) -> str:
-    text = str(name).rsplit(".", 1)[-1]
-    return _OP_NAMES.get(text, text.lower())
-
-
-@functools.cache
-def _dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype)[6:]
-
-
-def _reduce_op(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The reduce op of a call as text ("sum"), "" where the collective has none."""
-    place = _REDUCE_OP_AT.get(name)
-    if place is None:
-        return ""
-    op = kwargs["op"] if "op" in kwargs else args[place] if len(args) > place else dist.ReduceOp.SUM
-    found = _REDUCE_OP_TEXT.get(op) if isinstance(op, dist.ReduceOp.RedOpType) else None
-    return found or str(op).rsplit(".", 1)[-1].strip("<>").lower()
-
-
-_REDUCE_OP_AT = {"all_reduce": 1, "reduce": 2, "reduce_scatter": 2, "reduce_scatter_tensor": 2}
-_REDUCE_OP_TEXT = {op: name.lower() for name, op in dist.ReduceOp.RedOpType.__members__.items()}

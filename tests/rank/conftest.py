@@ -37,12 +37,13 @@ def tap(alone: Any, rank_context: RankContext, monkeypatch: pytest.MonkeyPatch) 
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
 
-    from labkit.rank.tap import TAPPED, Tap
+    from labkit.rank.tap import Tap
+    from labkit.rank.torch_calls import TAPPED
 
-    for module in (dist, c10d):
-        for name in TAPPED:
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, getattr(module, name))
+    for owner, names in ((dist, TAPPED), (c10d, TAPPED), (dist.Reducer, ("__init__", "prepare_for_backward"))):
+        for name in names:
+            if hasattr(owner, name):
+                monkeypatch.setattr(owner, name, getattr(owner, name))
     made = rank_context.tap = Tap(rank_context)
     made.install()
     made.watch(alone, "world", (0,))

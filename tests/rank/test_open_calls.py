@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from labkit.rank.open_calls import OpenCalls
+from labkit.rank.open_calls import Line, OpenCalls
 
 
 class Work:
@@ -40,7 +40,7 @@ class Beacon:
 
     def add(self, *works: Work) -> None:
         for number, work in enumerate(works):
-            self.open_calls.add(work, (0, number))
+            self.open_calls.add(work, Line(0, number))
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_wait_can_be_interrupted_and_no_call_is_lost(beacon: Beacon) -> None:
 
 @pytest.mark.parametrize(("ok", "state"), [(True, "done"), (False, "failed")])
 def test_what_cant_be_asked_ends_with_its_cell(beacon: Beacon, ok: bool, state: str) -> None:
-    beacon.open_calls.add_unknown((4, 2))
+    beacon.open_calls.add_unknown(Work(), Line(4, 2))
     assert len(beacon.open_calls) == 1
     beacon.open_calls.close(ok)
     assert (beacon.states, len(beacon.open_calls)) == ({(4, 2): state}, 0)
@@ -123,7 +123,7 @@ def test_the_control_thread_may_sweep_while_a_cell_ends(beacon: Beacon) -> None:
     try:
         for start in range(0, 3000, 6):
             for number in range(start, start + 6):
-                beacon.open_calls.add(Work(number % 4), (0, number))
+                beacon.open_calls.add(Work(number % 4), Line(0, number))
             beacon.open_calls.wait()
             assert {beacon.states[0, number] for number in range(start, start + 6)} == {"done"}
     finally:

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from labkit.rank import tap as tap_module
+from labkit.rank import torch_calls
 
 RANK = Path(__file__).resolve().parents[2] / "labkit" / "rank"
 
@@ -31,6 +31,9 @@ PARTS = {
     "backend._end_coalescing": ({"channel.py"}, "test_sends_can_be_coalesced"),
     "backend._allgather_base": ({"channel.py"}, "test_the_backends_own_collectives"),
     "backend._reduce_scatter_base": ({"channel.py"}, "test_the_backends_own_collectives"),
+    "getattr(handle, 'flat_param', None)._fqns": ({"parts.py"}, "test_fsdp_knows_its_modules"),
+    "group._module_fqn": ({"parts.py"}, "test_fsdp_knows_its_modules"),
+    "reducer._get_zeros_like_grad_buckets": ({"buckets.py"}, "test_ddps_reducer_knows_its_buckets"),
     "tensor._base": ({"overlap.py"}, "test_a_view_knows_its_base"),
     "torch._dynamo": ({"forkserver.py"}, "test_the_module_that_the_fork_server_loads_early"),
 }
@@ -122,6 +125,27 @@ def test_the_backends_own_collectives(alone: Any) -> None:
         assert result.tolist() == [5.0] * 3, name
 
 
+def test_fsdp_knows_its_modules() -> None:
+    from torch.distributed.fsdp import _flat_param, _runtime_utils
+    from torch.distributed.fsdp._fully_shard import _fsdp_param_group
+
+    from labkit.rank import parts
+
+    assert "self._module_fqn" in inspect.getsource(_fsdp_param_group.FSDPParamGroup)
+    assert [name for name in parts.FSDP2 if not hasattr(_fsdp_param_group.FSDPParamGroup, name)] == []
+    functions = {**vars(_runtime_utils), **vars(_flat_param.FlatParamHandle)}
+    assert [name for name in parts.FSDP1 if name not in functions] == []
+    assert "_fqns" in inspect.getsource(_flat_param.FlatParamHandle)
+
+
+def test_ddps_reducer_knows_its_buckets(alone: Any) -> None:
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 3))
+    for _ in range(2):
+        model(torch.ones(1, 2)).sum().backward()
+    (bucket,) = model.reducer._get_zeros_like_grad_buckets()
+    assert {id(parameter) for parameter in bucket.parameters()} == {id(parameter) for parameter in model.parameters()}
+
+
 def test_a_view_knows_its_base() -> None:
     whole = torch.zeros(4)
     assert whole[:2]._base is whole
@@ -166,8 +190,8 @@ def test_a_hook_that_raises_stops_the_call(alone: Any) -> None:
 def test_each_hooked_op_has_labkits_name() -> None:
     """A new kind of call in torch would pass under a name that no rule knows."""
     names = {name for name in dir(type(_first_hook_name())) if name.isupper()}
-    labkits = {tap_module._op_name(name) for name in names}
-    known = {*tap_module.TAPPED, "unknown", "split", "new_window"}  # the last two make groups and windows, and move no data
+    labkits = {torch_calls.op_name(name) for name in names}
+    known = {*torch_calls.TAPPED, "unknown", "split", "new_window"}  # the last two make groups and windows, and move no data
     variants = {name for name in labkits if name.endswith("_coalesced")}
     assert labkits - variants - known == set()
 
@@ -179,12 +203,12 @@ def _first_hook_name() -> Any:
 
 
 # ---- the Python functions that are wrapped
-@pytest.mark.parametrize("name", tap_module.TAPPED)
+@pytest.mark.parametrize("name", torch_calls.TAPPED)
 def test_each_tapped_function_is_there(name: str) -> None:
     assert callable(getattr(dist, name))
 
 
-@pytest.mark.parametrize(("name", "place"), sorted(tap_module._REDUCE_OP_AT.items()))
+@pytest.mark.parametrize(("name", "place"), sorted(torch_calls.REDUCE_OP_AT.items()))
 def test_the_reduce_op_stands_where_the_tap_looks(name: str, place: int) -> None:
     assert list(inspect.signature(getattr(dist, name)).parameters)[place] == "op"
 

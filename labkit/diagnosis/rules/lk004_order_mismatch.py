@@ -36,7 +36,7 @@ class OrderMismatch(Rule):
         culprits, hedge = words.blame(world, found)
         first, *rest = found.sides
         minority = [(join_ranks(side), found.call(side)) for side in rest]
-        text = " and ".join(f"{ranks} called {call.op}{words.at(call.site)}" for ranks, call in minority)
+        text = " and ".join(f"{ranks} called {words.unnumbered(call)}" for ranks, call in minority)
         return self.say(
             world,
             words.both_sides(found, words.placed) + hedge

@@ -41,10 +41,10 @@ class SkippedCall(Rule):
         odd, partner = found.call(longer[0]), found.call(shorter[0])  # what one side has and the other has not
         count = found.slip.count
         if kind == "skip":
-            what = f"{count} calls from {odd.site} on" if count > 1 else f"{odd.op} #{odd.seq}{words.at(odd.site)}"
+            what = f"{count} calls from {odd.site} on" if count > 1 else words.placed(odd)
             text = f"{join_ranks(shorter)} skipped {what}, which {join_ranks(longer)} called"
         else:
-            what = f"{count} calls more, from {odd.site} on" if count > 1 else f"an extra {odd.op} #{odd.seq}{words.at(odd.site)}"
+            what = f"{count} calls more, from {odd.site} on" if count > 1 else f"an extra {words.placed(odd)}"
             text = f"{join_ranks(longer)} made {what}, which {join_ranks(shorter)} did not make"
         wait = words.wait_text(world, world.waits)
         return self.say(

@@ -43,8 +43,8 @@ class GlooRank(RankBackend):
         self.sockets.forget()
 
     def can_ask(self, op: str) -> bool:
-        """The work of isend and irecv can't be asked."""
-        return op not in ("send", "recv")
+        """The work of isend and irecv can't be asked; that of a reduce-scatter says no, whatever has become of it."""
+        return op not in ("send", "recv") and not op.startswith("reduce_scatter")
 
     def has_failed(self, work: Any) -> bool:
         """gloo keeps the error for whoever waits; the wait for a completed work returns at once."""
