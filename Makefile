@@ -24,7 +24,7 @@ test:  ## everything CI runs: linters, types, and every test that needs no GPU
 	@PYTHON=$(PYTHON) TORCH_BACKEND=$(TORCH_BACKEND) sh scripts/test $(ARGS)
 
 quick: setup  ## the pure tests only: seconds, no ranks
-	@$(BIN)/python -m pytest --hypothesis-profile quick $(ARGS)
+	@$(BIN)/python -m pytest --hypothesis-profile quick -n logical $(ARGS)
 
 test-container: setup  ## build the container image and run it for real: as root, with buildah and podman
 	@$(BIN)/python -m pytest -m container tests/container $(ARGS)

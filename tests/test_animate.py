@@ -173,7 +173,7 @@ def test_a_film_that_breaks_off_leaves_the_old_file(tmp_path: Path, pillow: Any,
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(animate.Film, "frames", broken)
-    with pytest.raises(UsageError, match=r"can't write '.*film.gif': No space left on device; name"):
+    with pytest.raises(UsageError, match=r"can't write '.+: No space left on device; name"):
         export(ring(), path, seconds=1)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]

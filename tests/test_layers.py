@@ -89,6 +89,7 @@ FENCED: dict[str, set[str]] = {
 }
 # What a layer may import inside functions only.
 LAZY: dict[str, set[str]] = {"faults": {"torch"}}
+LOADERS = ("import_module", "__import__")
 
 
 def imports(tree: ast.Module, package: tuple[str, ...]) -> Iterator[tuple[int, str, bool]]:
@@ -108,7 +109,7 @@ def imports(tree: ast.Module, package: tuple[str, ...]) -> Iterator[tuple[int, s
                 yield from ((node.lineno, f"labkit.{alias.name}", lazy) for alias in node.names)
             else:
                 yield node.lineno, base, lazy
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in LOADERS:
             named = [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant)]
             yield from ((node.lineno, str(name), lazy) for name in named)
 

@@ -17,7 +17,7 @@ def without_next_step(source: str) -> list[str]:
     """Lines where an error of our tree is made without a `hint`, or with an empty one."""
     found = []
     for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] not in OURS:
+        if not isinstance(node, ast.Call) or getattr(node.func, "attr", getattr(node.func, "id", "")) not in OURS:
             continue
         given = {keyword.arg: keyword.value for keyword in node.keywords}
         hint = given.get("hint", given.get(None))  # `**facts` may carry it

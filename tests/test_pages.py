@@ -24,6 +24,6 @@ def test_the_whole_pure_lane_passes_with_all_that_the_pages_add(root: Path, tmp_
     pages += ["instruments/test_adding_an_instrument.py"]
     pages += ["test_house.py::test_labkit_stays_as_small_as_it_has_become"]  # the pages make it larger
     without = [word for page in pages for word in ("--deselect", f"tests/{page}")]
-    ran = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *without, limit_s=1400)
+    ran = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "logical", *without, limit_s=1400)
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert re.search(r"\d{4} passed", ran.stdout), ran.stdout[-500:]

@@ -5,11 +5,12 @@ One geometry serves the still picture, the stepper and the video, so that they s
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -204,30 +205,25 @@ def _crossings(trace: Trace, middles: list[Point], size: Point) -> int:
     return int(inside.sum())
 
 
+@cache
+def _curve() -> tuple[Any, Any]:
+    """A closed curve, clockwise from the top: a circle, a little squarer, so that more of the picture is used."""
+    turns = np.linspace(0, 2 * math.pi, _FINE + 1)
+    across, up = np.sin(turns), np.cos(turns)
+    return np.copysign(abs(across) ** 0.8, across), -np.copysign(abs(up) ** 0.8, up)
+
+
 def _round(world_size: int, pitch: Point, aspect: float) -> list[Point]:
     """Even places on a rounded curve, no two of them nearer than `pitch` both across and down."""
-    turns = (2 * math.pi * index / _FINE for index in range(_FINE + 1))
-    curve = [(aspect * _squared(math.sin(turn)), -_squared(math.cos(turn))) for turn in turns]
-    ways = list(itertools.accumulate((_apart(*ends, pitch) for ends in itertools.pairwise(curve)), initial=0.0))
-    places = []
-    for rank in range(world_size):
-        way = ways[-1] * rank / world_size
-        index = max(bisect.bisect_right(ways, way) - 1, 0)
-        (ax, ay), (bx, by) = curve[index], curve[index + 1]
-        part = (way - ways[index]) / (ways[index + 1] - ways[index])
-        places.append((ax + (bx - ax) * part, ay + (by - ay) * part))
-    nearest = min((_apart(*pair, pitch) for pair in itertools.combinations(places, 2)), default=1.0)
-    return [(x / nearest, y / nearest) for x, y in places]
-
-
-def _squared(value: float) -> float:
-    """Makes a circle a little squarer, so that more of the picture is used."""
-    return math.copysign(abs(value) ** 0.8, value)
-
-
-def _apart(one: Point, other: Point, pitch: Point) -> float:
-    """How far apart two places are, 1 where boxes have just their gap between them."""
-    return max(abs(one[0] - other[0]) / pitch[0], abs(one[1] - other[1]) / pitch[1])
+    x, y = _curve()
+    x = x * aspect
+    steps = np.maximum(abs(np.diff(x)) / pitch[0], abs(np.diff(y)) / pitch[1])
+    ways = np.concatenate(([0.0], np.cumsum(steps)))
+    at = ways[-1] * np.arange(world_size) / world_size
+    places = np.array([np.interp(at, ways, x), np.interp(at, ways, y)])
+    apart = (abs(places[:, :, None] - places[:, None, :]) / np.array(pitch)[:, None, None]).max(axis=0)
+    nearest = apart[np.triu_indices(world_size, 1)].min(initial=math.inf) if world_size > 1 else 1.0
+    return [(float(x), float(y)) for x, y in (places / nearest).T]
 
 
 def _tree(trace: Trace, size: Point, portrait: bool) -> list[Point]:

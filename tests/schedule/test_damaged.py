@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from labkit.errors import WireError
 from labkit.plain import dumps, from_plain
@@ -25,7 +26,7 @@ from labkit.views import to_html, to_rich, to_text
 from labkit.wire import Call, Diagnosis, Evidence, RankView, Side, Verdict
 
 SIZES = (1024, 4096, 16384, 65536)
-ROUNDS = 350  # damaged files of each kind
+ROUNDS = 7 * settings().max_examples // 2  # damaged files of each kind
 
 
 def a_comparison(size: int) -> Comparison:

@@ -106,9 +106,14 @@ def every(samples: Any) -> dict[str, Any]:
     return {type(record).__name__: record for record in found}
 
 
+@pytest.fixture(scope="session")
+def records(samples: Any) -> dict[str, Any]:
+    return every(samples)
+
+
 @pytest.fixture(params=sorted(VIEWS))
-def record(request: pytest.FixtureRequest, samples: Any) -> Any:
-    return every(samples)[request.param]
+def record(request: pytest.FixtureRequest, records: dict[str, Any]) -> Any:
+    return records[request.param]
 
 
 def hostile(value: Any) -> Any:
