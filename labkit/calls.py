@@ -10,7 +10,7 @@ line that every rank must pass by the source.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
 
@@ -178,3 +178,21 @@ def _gap(kind: str, short: Sequence[Key], long: Sequence[Key], at: int) -> Shift
         if list(short[at : at + seen]) == list(long[at + count : at + count + seen]):
             return Shift(kind, at, count)
     return None
+
+
+def unfit(one: Call, other: Call, rank: int) -> str:
+    """Why two ends of a message do not fit, in words; "" if they do. A buffer may be larger than what is sent.
+
+    `one` is the call of `rank`, a send or a recv, and `other` that of its peer.
+
+    >>> a, b = Call(1, 0, "send", root=1, dtype="int64", num_bytes=8), Call(1, 0, "recv", root=0, dtype="int64", num_bytes=16)
+    >>> unfit(a, b, 0), unfit(b, replace(a, num_bytes=32, shape=(4,)), 1)
+    ('', 'rank 0 sends shape (4,), int64, and rank 1 has room for shape (), int64')
+    """
+    sends = "send" in one.op
+    send, recv = (one, other) if sends else (other, one)
+    sender, receiver = (rank, one.root) if sends else (one.root, rank)
+    if send.dtype == recv.dtype and send.num_bytes <= recv.num_bytes:
+        return ""
+    sent, room = (f"shape {tuple(call.shape)}, {call.dtype}{f' ({call.site})' if call.site else ''}" for call in (send, recv))
+    return f"rank {sender} sends {sent}, and rank {receiver} has room for {room}"

@@ -16,7 +16,9 @@ REACH_EVERY_S = 0.25  # between two looks at the controller, without which no an
 LOOK_EVERY_S = 0.4  # between two judgements of a stall that may still end
 ANSWER_S = 0.25  # for the answer of a rank's control thread; a rank that holds the interpreter lock gives none
 DUMP_S = 0.15  # for a stack that a signal writes, before py-spy is asked
-REFUSE_S = 1.0  # for ranks that safe mode tells to stop waiting
+REFUSE_S = 0.25  # for ranks that safe mode tells to stop waiting
+REFUSE_MOST_S = 3.0  # for all that they do then: code that goes on after an error may wait again
+GOES_ON_S = 0.15  # for the others to come to a call that a rank makes after it was told
 
 # ---- recovery: telling a rank that is slow to answer from one that can't
 PROBE_S = 0.15  # for an answer, on a machine with a core for each rank

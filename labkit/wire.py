@@ -151,7 +151,7 @@ class Evidence:
 
     `sources` maps a cell number (as text) to its source, so that a verdict can quote the line.
     `cell` is the newest cell number, `targets` the ranks it was sent to; calls of older cells are
-    kept in the rank views but have another `Call.cell`.
+    kept in the rank views but have another `Call.cell`. `broken`: the process groups are known not to work any more.
     """
 
     world_size: int
@@ -163,6 +163,7 @@ class Evidence:
     taken_s: float = 0.0
     ranks: tuple[RankView, ...] = ()
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
+    broken: bool = False
 
     def source_line(self, site: CallSite | None) -> str:
         """The stripped source text of a site in a rank cell, or ""."""

@@ -4,6 +4,7 @@
     contradiction(evidence) -> two open calls that can never complete, known without a stall
     whereabouts(evidence, ranks) -> where ranks are that have not answered, if no rule says why
     unfinished(evidence) -> what is not over, or did not end well, in a world without a verdict
+    still_waiting(evidence) -> who is inside of a call now
     RULES           -> the rules by code; each is one file in `rules/`
 
 No process, no clock and no torch in here: the same evidence always gives the same verdict, live, after the cell, or read
@@ -20,11 +21,12 @@ from .divergence import Contradiction, contradiction
 from .makings import ended as groups_ended
 from .makings import unusable as groups_unusable
 from .rule import RULES, Rule
+from .standing import still_waiting
 from .where import unfinished, whereabouts
 
 __all__ = [
     "RULES", "Alignment", "Contradiction", "Rule", "align", "contradiction", "groups_ended", "groups_unusable", "judge",
-    "unfinished", "whereabouts",
+    "still_waiting", "unfinished", "whereabouts",
 ]  # fmt: skip
 
 _LATER = (Ending.SILENT, Ending.SLOW)  # wrong numbers and lost time come after what blocks the world

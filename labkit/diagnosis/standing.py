@@ -6,6 +6,7 @@ was waiting, and an exception that another rank's fault caused (an echo) makes n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..backends import find
@@ -33,8 +34,21 @@ def current_calls(view: RankView, generation: int) -> tuple[Call, ...]:
             continue
         if call.seq <= last.get(call.group, 0):
             start, last = call.index, {}
-        last[call.group] = call.seq
-    return tuple(call for call in view.calls if call.index >= start and call.state != CallState.INVALID)
+        if call.state != CallState.REFUSED:  # it has given its number back
+            last[call.group] = call.seq
+    return _until_refused([call for call in view.calls if call.index >= start and call.state != CallState.INVALID])
+
+
+def _until_refused(calls: Sequence[Call]) -> tuple[Call, ...]:
+    """The calls without those that code made in a cell after safe mode had refused one there: the first is the cause."""
+    refused: set[int] = set()
+    kept = []
+    for call in calls:
+        if call.cell not in refused:
+            kept.append(call)
+        if call.state == CallState.REFUSED:
+            refused.add(call.cell)
+    return tuple(kept)
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,18 @@ def live_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Ca
     if view.blocked and evidence.mode == "safe":
         return pending[-1]  # safe mode compares one call after the other; the newest is the one that is not let through
     return pending[0] if in_wait or ".wait(" in evidence.source_line(view.line) else None
+
+
+def still_waiting(evidence: Evidence) -> dict[int, Call]:
+    """The running ranks that are inside of a call of the newest cell, also of one that code made after a refusal."""
+    found = {}
+    for view in evidence.ranks:
+        if view.process == ProcessState.RUNNING and view.activity != Activity.IDLE:
+            calls = tuple(call for call in view.calls if call.cell == evidence.cell)
+            call = live_wait(view, calls, evidence)
+            if call is not None:
+                found[view.rank] = call
+    return found
 
 
 def _cut_wait(view: RankView, calls: tuple[Call, ...], evidence: Evidence) -> Call | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..calls import Aspect, by_majority
 from ..errors import join_ranks
 from ..makings import as_written, is_about_groups
 from ..units import format_seconds
-from ..vocabulary import CallState, Ending, Standing
+from ..vocabulary import Activity, CallState, Ending, ProcessState, Standing
 from ..wire import Call, CallSite, Evidence, Side
+from . import where
 from .alignment import Alignment, Disagreement, Track
 from .source import comes_later
 
@@ -207,10 +208,43 @@ def after_fixing(world: Alignment) -> str:
     """What to do when the code is fixed."""
     waits = world.waits.values()
     if any(wait.call.state == CallState.REFUSED for wait in waits) and not any(wait.live for wait in waits):
-        return "No call was issued, so the world is healthy: fix the cell and run it again."
+        return after_refusal(world)
     if waits or world.ranks_in(Standing.DEAD, Standing.STOPPED):
         return "world.recover() brings the ranks back."
     return f"Then run the {'schedule' if world.algorithm else 'cell'} again: its results are wrong."
+
+
+def after_refusal(world: Alignment) -> str:
+    """What to do after safe mode has refused a call: what was issued, and who is still at work, is said."""
+    running = [view for view in world.views.values() if view.process == ProcessState.RUNNING]
+    at_work = [view.rank for view in running if view.activity != Activity.IDLE]
+    if at_work:
+        return f"Safe mode refused the call on the other ranks; {still_at_work(world.evidence, at_work)}."
+    if world.ranks_in(Standing.DEAD, Standing.STOPPED):
+        return "world.recover() brings the ranks back."
+    if world.evidence.broken:
+        return "Calls had been issued and were cut off, so the process groups are broken: world.recover() forms new ones."
+    failed = [call for line in world.calls.values() for call in line if call.state == CallState.FAILED]
+    broken = next((call for call in failed if call.cell == world.focus and not call.p2p), None)
+    if broken is not None:
+        return f"{placed(broken)} had been issued, so its process group is broken: world.recover() forms new groups."
+    return "No rank has issued the refused call, so the groups still work: fix the cell and run it again."
+
+
+def still_at_work(evidence: Evidence, ranks: Sequence[int]) -> str:
+    """Who still runs the cell and where, and what to do.
+
+    >>> from labkit.wire import Frame, RankView
+    >>> still_at_work(Evidence(1, ranks=(RankView(0, stack=(Frame("cell 7", 4, "tokenize"),)),)), [0])
+    'rank 0 is still in tokenize (cell 7, line 4): let it end, or world.recover() frees it'
+    """
+    places: dict[str, list[int]] = {}
+    for view in evidence.ranks:
+        if view.rank in ranks:
+            places.setdefault(where.doing(view), []).append(view.rank)
+    text = " and ".join(f"{verb(who, 'is', 'are')} still {place}" for place, who in places.items())
+    them = "it" if len(ranks) == 1 else "them"
+    return f"{text}: let {them} end, or world.recover() frees {them}"
 
 
 def ending(world: Alignment, column: Mapping[int, Call]) -> Ending:

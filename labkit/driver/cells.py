@@ -14,8 +14,9 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-from ..diagnosis import RULES, Contradiction, contradiction
+from ..diagnosis import RULES, Contradiction, contradiction, still_waiting
 from ..timings import ARRIVAL_S, GLANCE_REST, LOOK_EVERY_S, POLL_S, REACH_EVERY_S, STALL_S
+from ..vocabulary import CallState
 from ..wire import Diagnosis, Evidence, Outcome
 from .transport import Pending
 
@@ -106,7 +107,7 @@ class Watch:
         self.looked_s = now_s
         diagnosis = self.look()
         verdict = diagnosis.verdict
-        if verdict is None or verdict.code in self.may_resolve:
+        if verdict is None or verdict.code in self.may_resolve or _goes_on(diagnosis.evidence):
             self.confirmed = ""
             if verdict is not None and self.notice is not None:
                 self.notice(diagnosis)
@@ -115,6 +116,12 @@ class Watch:
             return diagnosis
         self.confirmed = verdict.code
         return None
+
+
+def _goes_on(evidence: Evidence) -> bool:
+    """Code has caught the error of safe mode and works on: nobody waits for anybody."""
+    calls = [call for view in evidence.ranks for call in view.calls if call.cell == evidence.cell]
+    return any(call.state == CallState.REFUSED for call in calls) and not still_waiting(evidence)
 
 
 def run(pendings: Sequence[Pending], watch: Watch) -> Diagnosis | None:

@@ -229,7 +229,8 @@ class Ranks:
 
     def _base(self) -> Evidence:
         targets = self.targets or tuple(range(self.world_size))
-        return Evidence(self.world_size, self.backend, self.mode, self.generation, self.cell, targets)
+        broken = bool(self.broken)
+        return Evidence(self.world_size, self.backend, self.mode, self.generation, self.cell, targets, broken=broken)
 
     def judge(self, evidence: Evidence, started_s: float | None = None) -> Diagnosis:
         """A look, judged."""

@@ -259,7 +259,7 @@ class ScriptedTransport:
             return answer
         if op == "refuse":
             self._script.refuse(one, payload)
-        elif op == "release":
+        elif op in ("release", "end_wait"):
             self._script.free(one)
         answer.set_result({"busy": one.busy, "formed": True})
         return answer

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import wait
 from dataclasses import replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -14,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ..diagnosis import whereabouts
 from ..faults import FAULTS
 from ..registry import unknown
-from ..timings import REFUSE_S
 from ..wire import CellResult, Diagnosis, Injection, OpResult, RecoveryReport, WorldStatus
 from . import cells
 from .core import INSTRUMENTS, Listener, find_instrument
 from .injection import ActiveInjection
 from .interrupts import defer_sigint
 from .ranks import Ranks
-from .transport import OnOutput, Pending, errors_of
+from .refusal import Refusal
+from .transport import OnOutput, Pending
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -155,9 +153,11 @@ class World:
         try:
             core.send(pendings, "cell", {rank: {"code": code, "cell": core.cell} for rank in targets}, on_output=on_output)
             diagnosis = cells.run(pendings, watch)
-            if diagnosis is not None and self.mode == "safe":
-                diagnosis = self._refuse(pendings, diagnosis)
             status = "late" if watch.expired else "stuck"
+            if diagnosis is not None and self.mode == "safe":
+                refusal = Refusal(core, pendings, limit, expired=watch.expired)
+                diagnosis = refusal.perform(diagnosis)
+                status = "stuck" if refusal.stuck else "late"  # whoever has not answered is still at work
         except KeyboardInterrupt:
             with defer_sigint():  # a second interrupt is raised when the ranks are free
                 cells.close(pendings)
@@ -180,22 +180,6 @@ class World:
         errors = {pending.rank: pending.future.result().outcome.error for pending in pendings}
         views = tuple(replace(view, error=errors.get(view.rank)) for view in evidence.ranks)
         return self.core.judge(replace(evidence, ranks=views))
-
-    def _refuse(self, pendings: Sequence[Pending], diagnosis: Diagnosis) -> Diagnosis:
-        """Safe mode: whoever waits for a rank that will not come is told so and raises; nothing stays stuck."""
-        verdict = diagnosis.verdict
-        if verdict is None:
-            return diagnosis
-        core = self.core
-        waiting = {view.rank for view in diagnosis.evidence.ranks if view.waiting_in is not None and view.process == "running"}
-        told = [pending for pending in pendings if not pending.done and pending.rank in waiting]
-        payload = {"reason": verdict.sentence.rstrip("."), "request_id": core.request_id}
-        asked = {pending.rank: core.cluster.transport.control(pending.rank, "refuse", payload) for pending in told}
-        wait([pending.future for pending in told], timeout=REFUSE_S)
-        for error in errors_of(asked).values():
-            warnings.warn(f"a waiting rank could not be told to give up: {error.what}", stacklevel=2)
-        after = core.diagnose()  # the same finding, and by now it is known that nothing was issued
-        return after if after.verdict is not None and after.verdict.code == verdict.code else diagnosis
 
     def next_cell(self, prompt: int = 0) -> int:
         """The number of the next cell: the one in the notebook's prompt, unless an earlier cell has had it."""

@@ -13,6 +13,7 @@ from ..faults.base import LeaveCell
 from ..frames import is_users_file
 from ..wire import CallSite, CodeError, Shown
 from .context import RankContext
+from .refusal import ended_wait
 
 SHOWN_LIMIT = 20_000
 RAISE = dis.opmap["RAISE_VARARGS"]
@@ -27,7 +28,7 @@ def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | 
     last = tree.body[-1] if tree.body else None
     shows = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
     namespace = context.namespace
-    value, ended_well = None, False
+    value, ended_well, ended = None, False, None
     context.tap.begin_cell()
     try:
         if shows:
@@ -41,8 +42,14 @@ def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | 
         ended_well = True
     except LeaveCell:
         return None
+    except (RuntimeError, KeyboardInterrupt) as error:
+        ended = ended_wait(context, error, describe_error(error).site)
+        if ended is None:
+            raise
     finally:
         context.tap.close_cell(ended_well)
+    if ended is not None:
+        raise ended
     if value is None:
         return None
     namespace["_"] = value

@@ -39,7 +39,10 @@ class RankContext:
     group_timeout_s: float = 120.0
     error: CodeError | None = None
     main_busy_since_s: float = 0.0
-    refusal: str = ""
+    refusal: str = ""  # safe mode's reason why a wait of this request can't end; until the request is over
+    refusal_hint: str = ""
+    refused_s: float = 0.0
+    wait_cut: bool = False  # for that reason this rank's connections were cut
     lock: threading.Lock = field(default_factory=threading.Lock)
     ring: RingWriter = field(init=False)
     store: Any = None
@@ -61,11 +64,16 @@ class RankContext:
         """The main thread starts a request; a cell has a number, another op leaves the last cell's."""
         now = time.monotonic()
         self.main_busy_since_s = now
-        self.refusal = ""
+        self.refuse("")
         if cell is not None:
             self.cell, self.error = cell, None
         cell = self.cell
         self.ring.state(cell=cell, activity="cell", now_s=now, started_s=now, generation=self.generation)
+
+    def refuse(self, reason: str, hint: str = "") -> None:
+        """Every wait of this request that can't end raises with this reason; "" where nothing is refused."""
+        self.refusal_hint, self.refused_s, self.wait_cut = hint, time.monotonic(), False
+        self.refusal = reason  # last: a thread that waits looks at it
 
     def at_cell(self, cell: int) -> None:
         """What is done now belongs to the world's newest cell, also on a rank that was not sent it."""

@@ -51,7 +51,8 @@ class Groups:
         prefix = f"{secret}generation-{generation}"
         store = dist.PrefixStore(prefix, self._store)
         store.set_timeout(timedelta(seconds=STORE_TIMEOUT_S))
-        context.generation, context.group_timeout_s, context.refusal = generation, timeout_s, ""
+        context.generation, context.group_timeout_s = generation, timeout_s
+        context.refuse("")
         context.store = store
         with context.backend.making_group():
             # a client of their own: a rank that waits in it while it makes a group is freed by cutting it

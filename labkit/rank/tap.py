@@ -226,12 +226,12 @@ class Tap:
         line = Line(slot, call.index, group, seq)
         if not is_async and (here is not None or self.completes_on_return):
             (self._here.loose if here is None else here.issued).append(line)
-        if self.contract is not None and seq:
+        if self.contract is not None:
             self.in_contract = True
             try:
                 self.contract(call)
             except BaseException:
-                counter[0] -= 1  # not issued, so not counted: a rank that never came has not counted it either
+                counter[0] -= seq > 0  # not issued, so not counted: a rank that never came has not counted it either
                 self.context.ring.finish(slot, call.index, "refused", time.monotonic())
                 (self._here.loose if here is None else here.issued).clear()
                 raise

@@ -115,7 +115,7 @@ def test_a_refused_call_is_not_counted_and_not_issued(tap: Tap, rank_context: Ra
     assert (seen, tap.in_contract) == ([True], False)
 
 
-def test_the_contract_is_asked_before_the_call_and_not_for_point_to_point(tap: Tap, rank_context: RankContext) -> None:
+def test_the_contract_is_asked_before_the_call(tap: Tap, rank_context: RankContext) -> None:
     asked: list[tuple[str, str]] = []
     tap.contract = lambda call: asked.append((call.op, calls(rank_context)[-1].state))
     run("dist.all_reduce(torch.ones(1))")

@@ -25,7 +25,11 @@ def release(context: RankContext, *, reason: str = "", interrupt: bool = True) -
 
     `reason` is what a wait of safe mode raises with.
     """
-    context.refusal = reason or "the cell was ended"
+    context.refuse(reason or "the cell was ended")
+    return _cut(context, interrupt=interrupt)
+
+
+def _cut(context: RankContext, *, interrupt: bool) -> dict[str, int]:
     busy_since_s = context.main_busy_since_s
     cut = context.backend.release((lambda: interrupt_main(context)) if interrupt else (lambda: False))
     # a wait that has just been cut raises by itself, and an interrupt on top would hide its message
@@ -45,10 +49,22 @@ def _still_busy(context: RankContext, since_s: float) -> bool:
 
 
 @CONTROL_OPS.register("refuse")
-def refuse(context: RankContext, *, reason: str, request_id: int) -> None:
-    """Safe mode: whoever waits, in request `request_id`, for a member that will not come raises and says why."""
+def refuse(context: RankContext, *, reason: str, request_id: int, hint: str = "") -> None:
+    """Safe mode: whoever waits, in request `request_id`, for a member that will not come raises and says why.
+
+    `hint` is what to do next.
+    """
     if context.request_id == request_id:
-        context.refusal = reason
+        context.refuse(reason, hint)
+
+
+@CONTROL_OPS.register("end_wait")
+def end_wait(context: RankContext, *, request_id: int) -> dict[str, int]:
+    """Safe mode: end a wait inside of a call that was issued, after `refuse` has told why; the groups are broken then."""
+    if context.request_id != request_id or not context.main_busy_since_s:
+        return {"cut": 0}
+    context.wait_cut = True
+    return _cut(context, interrupt=True)
 
 
 @CONTROL_OPS.register("interrupt_main")
