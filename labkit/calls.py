@@ -10,7 +10,7 @@ line that every rank must pass by the source.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 
@@ -185,9 +185,9 @@ def unfit(one: Call, other: Call, rank: int) -> str:
 
     `one` is the call of `rank`, a send or a recv, and `other` that of its peer.
 
-    >>> a, b = Call(1, 0, "send", root=1, dtype="int64", num_bytes=8), Call(1, 0, "recv", root=0, dtype="int64", num_bytes=16)
-    >>> unfit(a, b, 0), unfit(b, replace(a, num_bytes=32, shape=(4,)), 1)
-    ('', 'rank 0 sends shape (4,), int64, and rank 1 has room for shape (), int64')
+    >>> send = Call(1, 0, "send", root=1, shape=(4,), dtype="int64", num_bytes=32)
+    >>> unfit(send, Call(1, 0, "recv", root=0, shape=(2,), dtype="int64", num_bytes=16), 0)
+    'rank 0 sends shape (4,), int64, and rank 1 has room for shape (2,), int64'
     """
     sends = "send" in one.op
     send, recv = (one, other) if sends else (other, one)

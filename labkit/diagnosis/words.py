@@ -228,7 +228,8 @@ def after_refusal(world: Alignment) -> str:
     broken = next((call for call in failed if call.cell == world.focus and not call.p2p), None)
     if broken is not None:
         return f"{placed(broken)} had been issued, so its process group is broken: world.recover() forms new groups."
-    return "No rank has issued the refused call, so the groups still work: fix the cell and run it again."
+    before = " Calls before it were matched wrongly: what they gave is wrong." if world.sequence_error is not None else ""
+    return f"No rank has issued the refused call, so the groups still work: fix the cell and run it again.{before}"
 
 
 def still_at_work(evidence: Evidence, ranks: Sequence[int]) -> str:

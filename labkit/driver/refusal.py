@@ -17,7 +17,7 @@ from ..diagnosis import still_waiting, words
 from ..timings import ANSWER_S, REFUSE_MOST_S, REFUSE_S, STALL_S
 from ..vocabulary import ProcessState
 from ..wire import Diagnosis, Evidence
-from .transport import Pending, errors_of
+from .transport import Pending, errors_of, value_of
 
 if TYPE_CHECKING:
     from .ranks import Ranks
@@ -73,13 +73,14 @@ class Refusal:
     def _end_waits(self, ranks: Iterable[int]) -> None:
         ranks = [rank for rank in ranks if rank not in self._cut]
         self._cut |= frozenset(ranks)
-        self._ask("end_wait", ranks)
-        if ranks:
+        answers = self._ask("end_wait", ranks)
+        if any(answer.get("cut") for answer in answers):
             self._core.broken = self._core.broken or f"since cell {self._core.cell}"
 
-    def _ask(self, op: str, ranks: Sequence[int], **payload: Any) -> None:
+    def _ask(self, op: str, ranks: Sequence[int], **payload: Any) -> list[dict[str, Any]]:
         payload["request_id"] = self._core.request_id
         asked = {rank: self._core.cluster.transport.control(rank, op, payload) for rank in ranks}
         wait(asked.values(), timeout=ANSWER_S)
         for error in errors_of(asked).values():
             warnings.warn(f"a waiting rank could not be told to give up: {error.what}", stacklevel=2)
+        return [value_of(future) or {} for future in asked.values()]

@@ -261,7 +261,7 @@ class ScriptedTransport:
             self._script.refuse(one, payload)
         elif op in ("release", "end_wait"):
             self._script.free(one)
-        answer.set_result({"busy": one.busy, "formed": True})
+        answer.set_result({"busy": one.busy, "formed": True, "cut": int(op in ("release", "end_wait"))})
         return answer
 
     def rank_gone(self, rank: int) -> None:

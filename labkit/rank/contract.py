@@ -28,6 +28,8 @@ from .meeting import Meeting, Refused
 from .pairs import Pairs
 from .refusal import NOT_ISSUED
 
+TOO_LATE = "others have given up waiting in it:"
+
 
 @dataclass
 class _Request:
@@ -75,14 +77,17 @@ class Contract:
             met = self._meeting.wait(keys, goes_on=call.async_op, enough=lambda: self._given_up(given_up, late))
         except BaseException as error:
             self._store.set(given_up, str(error) if isinstance(error, Refused) else "their code was interrupted")
+            self._store.set(mine, fingerprint(call, CallState.REFUSED))  # whoever comes later reads this
             raise
         if late:
-            raise Refused(f"the other ranks have given up waiting for this rank, since {late[0]}")
+            raise Refused(late[0])
         self._mine.setdefault(group, []).append(mine)
         if not met:
             self._store.set(mine, fingerprint(call, CallState.ISSUED))
             return
         column = {rank: loads(text) for rank, text in zip(members, self._store.multi_get(keys), strict=True)}
+        if any(one.state == CallState.REFUSED for one in column.values()):
+            raise Refused(f"{TOO_LATE} {bytes(self._store.get(given_up)).decode()}")
         self._tidy(group)
         text = difference(column, _source)
         if text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,31 +12,8 @@ import pytest
 from labkit.errors import ContractError
 from labkit.rank.context import RankContext
 from labkit.rank.contract import Contract
-from labkit.wire import Call
-
-
-class Store:
-    """The part of a TCPStore that the contract uses."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, bytes] = {}
-        self.lock = threading.Lock()
-
-    def set(self, key: str, value: str) -> None:
-        with self.lock:
-            self.kept[key] = value.encode()
-
-    def check(self, keys: list[str]) -> bool:
-        with self.lock:
-            return all(key in self.kept for key in keys)
-
-    def multi_get(self, keys: list[str]) -> list[bytes]:
-        with self.lock:
-            return [self.kept[key] for key in keys]
-
-    def delete_key(self, key: str) -> bool:
-        with self.lock:
-            return self.kept.pop(key, None) is not None
+from labkit.wire import Call, CallSite
+from tests.rank.stores import Store
 
 
 def ranks(store: Store, count: int, folder: Path) -> list[Contract]:
@@ -121,3 +97,63 @@ def test_a_call_without_a_root_is_not_told_with_one(tmp_path: Path) -> None:
     errors = meet(ranks(Store(), 2, tmp_path), [call(reduce_op="sum"), call(reduce_op="max")])
     assert "reduce op sum" in str(errors[0])
     assert "root" not in str(errors[0])
+
+
+def test_a_member_that_comes_after_the_others_have_given_up_is_told(tmp_path: Path) -> None:
+    store = Store()
+    contexts = [RankContext(rank, 2, tmp_path, {}) for rank in range(2)]
+    contracts = [Contract(context, store) for context in contexts]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(contracts[0], call())
+        time.sleep(0.02)
+        contexts[0].refuse("rank 1 is busy", "let it end")
+        assert str(waiting.exception(timeout=5)).endswith("; let it end")
+        late = pool.submit(contracts[1], call()).exception(timeout=5)
+    assert isinstance(late, ContractError)
+    assert "others have given up waiting in it: rank 1 is busy" in str(late)
+
+
+def test_a_later_error_names_the_first_refusal(tmp_path: Path) -> None:
+    contracts = ranks(Store(), 2, tmp_path)
+    first = meet(contracts, [call(), call(op="broadcast", root=0)])
+    second = meet(contracts, [call(op="barrier"), call(op="broadcast", root=0)])
+    assert "an error before this one" not in str(first[0])
+    assert "an error before this one: safe mode refused broadcast #1" in str(second[1])
+
+
+def test_calls_that_went_through_from_different_lines_are_told_with_a_refusal(tmp_path: Path) -> None:
+    contracts = ranks(Store(), 2, tmp_path)
+    here, there = CallSite("train.py", 3), CallSite("train.py", 9)
+    assert meet(contracts, [call(site=here), call(site=there)]) == [None, None]
+    text = str(meet(contracts, [call(), call(shape=(4,))])[0])
+    assert "all_reduce #1 was matched between rank 0 at train.py, line 3 and rank 1 at train.py, line 9" in text
+    assert "nothing" not in text
+
+
+def test_asynchronous_calls_of_two_groups_may_come_in_another_order_on_every_rank(tmp_path: Path) -> None:
+    contracts = ranks(Store(), 2, tmp_path)
+
+    def issue(rank: int) -> None:
+        for group in ("a", "b") if rank == 0 else ("b", "a"):
+            contracts[rank](call(group=group, async_op=True))
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [one.exception(timeout=10) for one in [pool.submit(issue, rank) for rank in range(2)]] == [None, None]
+
+
+def test_what_went_on_alone_is_said_to_be_issued_where_it_does_not_match(tmp_path: Path) -> None:
+    contracts = ranks(Store(), 2, tmp_path)
+
+    def issue(rank: int) -> None:
+        if rank == 0:
+            contracts[0](call(group="a", async_op=True))
+            contracts[0](call(group="b"))
+        else:
+            contracts[1](call(group="b"))
+            contracts[1](call(group="a", op="broadcast", root=0))
+
+    with ThreadPoolExecutor(2) as pool:
+        ahead, last = [one.exception(timeout=10) for one in [pool.submit(issue, rank) for rank in range(2)]]
+    assert ahead is None
+    assert "rank 0 had issued it, asynchronously" in str(last)
+    assert "no rank has issued" not in str(last)

@@ -49,7 +49,9 @@ class SizeMismatch(Rule):
 
     def _pair(self, world: Alignment) -> Verdict | None:
         """Safe mode has refused a send or a recv since the other end does not fit."""
-        refused = {rank: wait.call for rank, wait in world.waits.items() if wait.call.p2p and wait.call.state == CallState.REFUSED}
+        refused = {
+            rank: wait.call for rank, wait in world.waits.items() if wait.call.p2p and wait.call.state == CallState.REFUSED
+        }
         for rank, call in refused.items():
             ends = [end for end in world.calls.get(call.root, ()) if end.p2p and end.state in PENDING and end.root == rank]
             other = next((end for end in ends if ("send" in end.op) != ("send" in call.op) and end.tag == call.tag), None)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch.distributed as dist
 
+from ...frames import is_users_file, package_of
+from ...wire import Frame
 from ..context import RankContext
 from ..dispatch import CONTROL_OPS
 from ..sites import main_stack
@@ -60,8 +63,11 @@ def refuse(context: RankContext, *, reason: str, request_id: int, hint: str = ""
 
 @CONTROL_OPS.register("end_wait")
 def end_wait(context: RankContext, *, request_id: int) -> dict[str, int]:
-    """Safe mode: end a wait inside of a call that was issued, after `refuse` has told why; the groups are broken then."""
-    if context.request_id != request_id or not context.main_busy_since_s:
+    """Safe mode: end a wait inside of a call that was issued, after `refuse` has told why; the groups are broken then.
+
+    A main thread that rests anywhere else (it sleeps, reads a file, waits for a worker) is left alone.
+    """
+    if context.request_id != request_id or not context.main_busy_since_s or not rests_in_torch(main_stack()):
         return {"cut": 0}
     context.wait_cut = True
     return _cut(context, interrupt=True)
@@ -109,6 +115,22 @@ def main_thread_idle() -> bool:
 def process_idle() -> bool:
     """The same of the whole process: gloo moves bytes in a thread of its own."""
     return _idle(time.process_time, PROCESS_LOOK_S)
+
+
+def rests_in_torch(stack: Sequence[Frame]) -> bool:
+    """Whether the innermost frame is torch's, a `wait`, or a line of the learner's that waits for a handle.
+
+    >>> rests_in_torch([Frame("cell 7", 2, "save"), Frame("/lib/python3.11/site-packages/torch/autograd/graph.py", 8, "run")])
+    True
+    >>> rests_in_torch([Frame("cell 7", 2, "save"), Frame("/lib/python3.11/selectors.py", 8, "select")])
+    False
+    """
+    if not stack:
+        return False
+    last = stack[-1]
+    line = linecache.getline(last.file, last.line) if is_users_file(last.file) else ""
+    waits = last.name in ("wait", "synchronize", "result") or ".wait(" in line
+    return waits or (package_of(last.file) == "torch" and "/torch/utils/data/" not in last.file)
 
 
 def _idle(used_s: Callable[[], float], look_s: float) -> bool:
