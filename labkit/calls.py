@@ -63,6 +63,9 @@ def parties(column: Mapping[int, Call]) -> tuple[Aspect, Sides]:
     >>> parties({0: a, 1: a, 2: b})
     (<Aspect.SIZE: 'size'>, [(0, 1), (2,)])
     """
+    calls = column.values()
+    if len({(c.op, c.shape, c.dtype, c.num_bytes, c.root, c.reduce_op, c.splits) for c in calls}) == 1:
+        return Aspect.NONE, []  # nearly all columns, and all that is compared below follows from these
     for aspect, key in _KEYS:
         sides = sides_by(column, key)
         if len(sides) > 1:

@@ -19,6 +19,7 @@ LEAVES = {
     "errors",
     "vocabulary",
     "timings",
+    "callgrid",
     "calls",
     "frames",
     "makings",

@@ -17,9 +17,9 @@ def esc(value: object) -> str:
 
 
 @functools.cache
-def styles() -> str:
-    """The whole style sheet, squeezed."""
-    css = resources.files("labkit.views").joinpath("static/labkit.css").read_text(encoding="utf-8")
+def styles(name: str = "labkit") -> str:
+    """A whole style sheet, squeezed."""
+    css = resources.files("labkit.views").joinpath(f"static/{name}.css").read_text(encoding="utf-8")
     css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     return re.sub(r"\s*([{};:,>])\s*", r"\1", " ".join(css.split())).replace(";}", "}")
 
@@ -28,12 +28,13 @@ def styles() -> str:
 def _rules() -> tuple[tuple[tuple[frozenset[str], ...], str], ...]:
     """Each rule with what must occur for it to matter: one set of classes and elements per selector."""
     found = []
-    for selectors, body in re.findall(r"([^{}]+)\{([^{}]*)\}", styles()):
+    for around, selectors, body in _RULE.findall(styles() + styles("calls")):
         needs = tuple(frozenset(_NAME.findall(_QUALIFIER.sub("", one))) - {"labkit"} for one in selectors.split(","))
-        found.append((needs, f"{selectors}{{{body}}}"))
+        found.append((needs, f"{around}{selectors}{{{body}}}" + ("}" if around else "")))
     return tuple(found)
 
 
+_RULE = re.compile(r"(@[^{}]+\{)?([^{}@]+)\{([^{}]*)\}")  # a rule, or the one rule of an @container
 _NAME = re.compile(r"[a-z][\w-]*")
 _QUALIFIER = re.compile(r"\[[^]]*\]|::?[a-z-]+(?:\([^)]*\))?")
 

@@ -45,7 +45,8 @@ def cell_tree(result: CellResult) -> Tree:
     """Output, errors, and what a judge says of a cell that did not end; a recovery last."""
     parts = outcome_parts(result.outcomes, everyone(result), sources(result))
     verdicts = result.diagnosis.verdicts if result.diagnosis is not None else ()
-    parts += [verdict_block(verdict) for verdict in verdicts]
+    evidence = result.diagnosis.evidence if result.diagnosis is not None else None
+    parts += [verdict_block(verdict, None if at else evidence) for at, verdict in enumerate(verdicts)]
     if result.standing:
         parts.append(Block([Paragraph(late(result)), Paragraph(MORE_TIME + ".", "next")], "wait"))
     if result.recovery is not None:

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from ..diagnosis import unfinished
-from ..document import Block, Code, Details, Group, Items, Node, Pairs, Paragraph, Tree
-from ..errors import join_ranks
-from ..wire import Diagnosis, Evidence, Injection, RankView, Side, Verdict
+from ..diagnosis.grid import call_grid
+from ..document import Block, Details, Group, Items, Node, Pairs, Paragraph, Tree
+from ..wire import Diagnosis, Evidence, Injection, RankView, Verdict
 from ._base import add
-from ._text import count, fold, label, one_line, sentence
+from ._text import count, fold, label, sentence
+from .calls import picture, side_parts
 
 
-def side_line(side: Side) -> str:
-    """For instance "rank 2: called broadcast #5 (cell 7, line 3)"."""
-    return f"{join_ranks(side.ranks)}: {side.did}" + (f" ({side.site})" if side.site is not None else "")
-
-
-def _side(verdict: Verdict, side: Side) -> Group:
-    source: list[Node] = [Code(one_line(side.source, 120), "source", indent=6)] if side.source else []
-    odd = set(side.ranks) & set(verdict.culprits)
-    return Group([Paragraph(side_line(side), indent=2), *source], "lk-side lk-odd" if odd else "lk-side")
-
-
-def verdict_block(verdict: Verdict) -> Block:
-    """The block that also a cell's result and a diagnosis show."""
+def verdict_block(verdict: Verdict, evidence: Evidence | None = None, *, in_text: bool = False) -> Block:
+    """The block that also a cell's result and a diagnosis show; with evidence the picture of its calls, `in_text` too."""
     tag = f"{verdict.code} · {verdict.title}"
     parts: list[Node] = [Paragraph(sentence(verdict.sentence), "lead", mark="✗", label=verdict.code, tag=tag)]
-    parts += [Group([_side(verdict, side) for side in verdict.sides], "lk-sides")] if verdict.sides else []
+    if evidence is not None:
+        parts += picture(call_grid(evidence, verdict), in_text=in_text, short=True)
+    elif verdict.sides:
+        parts.append(Group(side_parts(verdict.sides, verdict.culprits), "lk-sides"))
     if verdict.facts:
         parts.append(Details(count(len(verdict.facts), "fact") + " behind this", [Items(verdict.facts)]))
     parts += [Paragraph(sentence(verdict.next_step), "next")] if verdict.next_step else []
@@ -63,7 +56,8 @@ def diagnosis_parts(diagnosis: Diagnosis) -> list[Node]:
         return [Block([Paragraph(f"no verdict: {left}", mark="…")], "wait")]
     if diagnosis.healthy:
         return [Block([Paragraph(f"no fault found: {looked_at(diagnosis.evidence)}", mark="✓")], "good")]
-    first, *others = (verdict_block(verdict) for verdict in diagnosis.verdicts)
+    shown, *rest = diagnosis.verdicts
+    first, others = verdict_block(shown, diagnosis.evidence, in_text=True), [verdict_block(verdict) for verdict in rest]
     also: list[Node] = [Paragraph(f"And {count(len(others), 'more finding')}:")] if others else []
     return [first, *also, *others]
 

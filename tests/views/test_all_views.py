@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from labkit.diagnosis.grid import call_grid
 from labkit.doctor.records import CheckResult, DoctorReport
 from labkit.document import Cell, Code, Details, Group, Paragraph, Table, as_text
 from labkit.exercises.lab03_measured import TABLES
@@ -78,6 +79,7 @@ def every(samples: Any) -> dict[str, Any]:
         samples.injection(fired=2, verdict="LK001"),
         samples.table([[1.0, 2.0], [1.0, 3.0]], before=[[0.0, 0.0]] * 2),
         timeline(),
+        call_grid(samples.evidence(), samples.verdict()),
         CheckSeen("01/sum", False, "rank 2 has 5", num_tries=3, guess="You guessed 4. It was 5."),
         Guess("01/sum", 77),
         Roll(2, ((0, ("the sum of ranks 0 and 1",)), (1, ("the sum of rank 1",)))),
@@ -146,8 +148,8 @@ def test_what_a_terminal_says_of_ranks_and_codes_a_page_says_too(record: Any) ->
 
 
 def test_html_is_escaped(samples: Any) -> None:
-    for kind in ("CellResult", "OpResult", "Outcome", "Verdict", "Diagnosis", "WorldStatus", "RecoveryReport", "Injection",
-                 "TensorTable", "CheckSeen", "Guess", "Roll", "ScriptRun", "Problem", "Row"):  # fmt: skip
+    for kind in ("CellResult", "OpResult", "Outcome", "Verdict", "Diagnosis", "CallGrid", "WorldStatus", "RecoveryReport",
+                 "Injection", "TensorTable", "CheckSeen", "Guess", "Roll", "ScriptRun", "Problem", "Row"):  # fmt: skip
         assert "<script" not in to_html(hostile(every(samples)[kind])), kind
 
 

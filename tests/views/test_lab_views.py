@@ -115,6 +115,6 @@ def test_the_doctor() -> None:
 
 
 def test_every_output_carries_only_what_it_uses(samples: Any) -> None:
-    assert len(to_html(CheckSeen("01/sum", True, "77"))) < 1_000
+    assert len(to_html(CheckSeen("01/sum", True, "77"))) < 1_100
     assert ".lk-cards" not in to_html(samples.verdict())
     assert ".lk-cards" in to_html(samples.status())
