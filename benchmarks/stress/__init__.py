@@ -1,0 +1,1 @@
+"""Long trials of a whole world: `python -m benchmarks.stress chaos` and `... confusion`."""
