@@ -49,7 +49,8 @@ class Frame:
 class CodeError:
     """An exception in a rank's code: type, one-line message, the line of the learner's that raised.
 
-    `own`: a `raise` statement of the learner's made it, and no other exception came before it.
+    `own`: a `raise` statement of the learner's made it, and no other exception came before it. `handling`: the exception that
+    was being handled when this one was raised, if the learner's code had a part in that.
     """
 
     type: str
@@ -57,6 +58,7 @@ class CodeError:
     site: CallSite | None = None
     traceback: str = ""
     own: bool = False
+    handling: CodeError | None = None
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message}"

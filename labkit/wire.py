@@ -101,6 +101,8 @@ class RankView:
     `answers`: the rank's control thread answered; False while a rank holds the interpreter lock.
     `blocked`: asynchronous calls are open and the main thread uses no processor: it waits for one of them
     in C++ (DDP's backward), through a name, or by asking again and again.
+    `handling`: the exception whose `except`, `finally` or `with` the main thread is in. `thread_error`: what ended another
+    thread of this cell.
     `calls`: its calls of this generation, oldest first, as many as the beacon keeps.
     """
 
@@ -119,6 +121,8 @@ class RankView:
     last_progress_s: float = 0.0
     generation: int = 0
     blocked: bool = False
+    handling: CodeError | None = None
+    thread_error: CodeError | None = None
 
     @property
     def waiting_in(self) -> Call | None:

@@ -23,6 +23,14 @@ def is_echo(error: CodeError) -> bool:
     return not error.own and is_consequence(f"{error.type}: {error.message}\n{error.traceback}")
 
 
+def handled(view: RankView) -> CodeError | None:
+    """The exception of its own that a rank is handling, or was when its call was ended from outside."""
+    error = view.error
+    if error is not None and is_echo(error):
+        return error.handling if error.handling is not None and not is_echo(error.handling) else None
+    return view.handling if error is None and view.handling is not None and not is_echo(view.handling) else None
+
+
 def current_calls(view: RankView, generation: int) -> tuple[Call, ...]:
     """The calls that count: of this generation, and after numbers last began anew, as they do in a new generation."""
     if view.generation and view.generation < generation:

@@ -102,14 +102,15 @@ class Feed:
         stack: tuple[Frame, ...] = ()
         source = ""
         error: CodeError | None = None
-        blocked = False
+        more: dict[str, Any] = {}
         if answer is not None:
             stack, source, error = from_plain(answer["stack"]), "control", from_plain(answer["error"])
-            blocked = bool(answer.get("blocked"))
+            more = {"blocked": bool(answer.get("blocked"))}
+            more |= {name: from_plain(answer.get(name)) for name in ("handling", "thread_error")}
         elif ask and process == "running":
             stack, source = self._dump(seat)
         view = _merge(seat, state, process, stack, source, error, answers=answers)
-        return dataclasses.replace(view, blocked=True) if blocked else view
+        return dataclasses.replace(view, **more)
 
     def _dump(self, seat: Seat) -> tuple[tuple[Frame, ...], str]:
         """A stack without the rank's help: by signal, or by py-spy."""

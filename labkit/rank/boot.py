@@ -73,6 +73,7 @@ def make_context(namespace: dict[str, Any]) -> RankContext:
         device=env.get("LABKIT_DEVICE", "cpu"),
         mode=env.get("LABKIT_MODE", "raw"),
     )
+    context.threads.install()
     context.backend.start(context.run_dir, context.rank)
     context.tap = Tap(context)
     context.tap.install()

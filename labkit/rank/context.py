@@ -16,6 +16,8 @@ from typing import Any
 from ..ring import RingWriter
 from ..wire import CodeError
 from .backends import RankBackend, make_backend
+from .held import HeldSignals
+from .raised import ThreadErrors
 
 
 @dataclass
@@ -43,6 +45,8 @@ class RankContext:
     refusal_hint: str = ""
     refused_s: float = 0.0
     wait_cut: bool = False  # for that reason this rank's connections were cut
+    held: HeldSignals = field(default_factory=HeldSignals)
+    threads: ThreadErrors = field(default_factory=ThreadErrors)
     lock: threading.Lock = field(default_factory=threading.Lock)
     ring: RingWriter = field(init=False)
     store: Any = None
@@ -66,7 +70,7 @@ class RankContext:
         self.main_busy_since_s = now
         self.refuse("")
         if cell is not None:
-            self.cell, self.error = cell, None
+            self.cell, self.error, self.threads.newest = cell, None, None
         cell = self.cell
         self.ring.state(cell=cell, activity="cell", now_s=now, started_s=now, generation=self.generation)
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from ..registry import Registry
 from ..wire import Outcome, Shown, from_plain, to_plain
-from .cell import describe_error
 from .context import RankContext
+from .raised import describe_error
 
 Reply = tuple[Any, list[bytes]]
 Op = Callable[..., Any]
@@ -69,22 +69,26 @@ def _serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: l
     started = time.monotonic()
     parts: list[bytes] = []
     is_cell = content.get("op") == "cell"
+    held = context.held
     context.request_id = int(content.get("request_id", 0))
     context.enter(int(content["payload"]["cell"]) if is_cell else None)
     try:
         payload = from_plain(content.get("payload", {}))
         op = OPS[content["op"]]
+        held.let_go()
         context.interruptible = True
         try:
             value = call_op(op, {"context": context, "shell": shell, "buffers": buffers}, payload)
         finally:
             context.interruptible = False
+            held.hold()
         if isinstance(value, Buffers):
             value, parts = value.plain, value.parts
         outcome = Outcome(context.rank, "ok", **_value_or_shown(value))
     except KeyboardInterrupt:
         outcome = Outcome(context.rank, "interrupted")
     except BaseException as error:  # noqa: BLE001 - whatever a cell raises is its outcome
+        held.hold()
         described = describe_error(error)
         if is_cell:
             context.error = described

@@ -25,8 +25,8 @@ from ..errors import ContractError
 from ..frames import is_users_file
 from ..makings import BEGUN, ENDED, MAKERS, OF_ALL, OF_MEMBERS, OWN, takes_part
 from ..wire import Call
-from .cell import describe_error
 from .context import RankContext
+from .raised import describe_error
 from .sites import find_chain
 from .tap import Tap
 

@@ -24,11 +24,11 @@ from ..frames import is_users_file
 from ..wire import Call, CallSite
 from . import torch_calls
 from .buckets import Buckets
-from .cell import describe_error
 from .context import RankContext
 from .contract import Contract
 from .open_calls import Line, OpenCalls
 from .parts import NOTHING, Named, find_part
+from .raised import describe_error
 from .samples import BeforeSamples
 from .sites import chain_here
 
@@ -134,7 +134,7 @@ class Tap:
             result = original(*args, **kwargs)
         except BaseException as error:
             # what torch turns down before it waits for anyone (a dtype, an op) has cost no rank a partner
-            self._finish(here.issued, "failed" if is_echo(describe_error(error)) else "invalid")
+            self._finish(here.issued, "failed" if is_echo(describe_error(error, alone=True)) else "invalid")
             raise
         finally:
             self._here.call = None  # an interrupt may come anywhere, and a call left here would hide all that follow

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from labkit.wire import Call, CallSite, CodeError, Evidence, Frame
 
-from .build import world
+from .build import ECHO, world
 
 ALONE = "if rank == 0:\n    dist.all_reduce(x)"
 BRANCH = "if rank == 0:\n    dist.all_reduce(x)\nelse:\n    dist.broadcast(x)"
@@ -57,8 +57,31 @@ def process() -> list[Case]:
              "rank 0 is stopped (SIGSTOP) while ranks 1-3 wait in barrier #2 (cell 7, line 2).", "hang"),
         Case("stopped idle", _w("ar1", {2: "ar1 stop"}, 3).evidence(), "LK002", (2,)),
         Case("raised", _w("ar1 ar2", {1: "ar1 raise2"}).evidence(), "LK003", (1,),
-             "rank 1 raised ValueError (cell 7, line 2) and ranks 0, 2 and 3 wait in all_reduce #2 (cell 7, line 2).", "hang"),
+             "rank 1 raised ValueError: bad batch (cell 7, line 2) and ranks 0, 2 and 3 wait in all_reduce #2 (cell 7, "
+             "line 2).", "hang"),
         Case("raised of 2", _w("ar1", {0: "raise1"}, 2).evidence(), "LK003", (0,)),
+    ]  # fmt: skip
+
+
+@group
+def handlers() -> list[Case]:
+    """A rank raises, and its handler makes a call; the exception is seen while it is handled, or behind the one that ended it."""
+    error = CodeError("KeyError", "'y'", CallSite("cell 7", 9, "fit"))
+    told = CodeError("ContractError", "the ranks do not agree", handling=error)
+    cut = replace(ECHO, handling=error)
+    fallback = {rank: {"handling": CodeError("ImportError", "no apex", CallSite("cell 7", 1))} for rank in range(4)}
+    same = _w("ar1 ar2", {1: "ar1 busy2"})
+    for rank, change in fallback.items():
+        same.but(rank, **change)
+    return [
+        Case("calls in a handler", _w("ar1 ar2", {1: "ar1 bc5"}, 3).but(1, handling=error).evidence(), "LK018", (1,),
+             "rank 1 is handling KeyError: 'y', raised at cell 7, line 9, and calls broadcast #2 (cell 7, line 5) from its "
+             "handler, while ranks 0 and 2 wait in all_reduce #2 (cell 7, line 2).", "hang"),
+        Case("saves in a handler", _w("ar1 ar2", {1: "ar1 busy5"}, 3).but(1, handling=error).evidence(), "LK018", (1,)),
+        Case("safe: calls in a handler", _w("ar1 ar2", {1: "ar1 bc5"}, 3).refuse().but(1, error=told).evidence(), "LK018", (1,)),
+        Case("after the deadline, in a handler", _w("ar1 ar2", {1: "ar1 bc5"}, 3).cut().but(1, error=cut).evidence(),
+             "LK018", (1,)),
+        Case("all in one handler", same.evidence(), "LK010", (1,)),
     ]  # fmt: skip
 
 
@@ -185,6 +208,9 @@ def safe() -> list[Case]:
     twins = _w("ar1", {2: "ar2"})
     for rank in range(4):
         twins.calls[rank][-1] = replace(twins.calls[rank][-1], state="issued")
+    alike = same.refuse().evidence()
+    handled = CodeError("ContractError", "no", handling=CodeError("KeyError", "'y'", CallSite("cell 7", 9)))
+    in_handler = tuple(replace(view, error=handled) if view.rank == 2 else view for view in alike.ranks)
     return [
         Case("safe order", _w("ar1 bc2", {2: "bc2 ar1"}).refuse().evidence(), "LK004", (2,),
              "rank 2 called broadcast (cell 7, line 2) while ranks 0, 1 and 3 called all_reduce #1 (cell 7, line 1).", "error"),
@@ -198,6 +224,7 @@ def safe() -> list[Case]:
              "two calls that look alike were swapped, or one was left out.", "error"),
         Case("safe, nothing to see", same.refuse().evidence(), "LK014", (),
              "safe mode refused all_reduce #1 (cell 7, line 1) on ranks 0-3: the ranks do not agree on it.", "error"),
+        Case("safe, all in a handler by now", replace(alike, ranks=in_handler), "LK018", (2,)),
     ]  # fmt: skip
 
 
@@ -269,7 +296,8 @@ def groups_made() -> list[Case]:
         Case("one group more in a loop", made("ng2%all ng2%all ar4", {1: "ng2%all ar4"}), "LK020", (1,)),
         Case("members alone, then all", made("ng3%mid", {0: "nl1%low ng3%mid", 1: "nl1%low ng3%mid"}), "LK020", (0, 1)),
         Case("a maker raised", made("ng2%all", {1: "raise1"}), "LK003", (1,),
-             "rank 1 raised ValueError (cell 7, line 1) and ranks 0, 2 and 3 wait in new_group([0, 1, 2, 3]) (cell 7, line 2)."),
+             "rank 1 raised ValueError: bad batch (cell 7, line 1) and ranks 0, 2 and 3 wait in new_group([0, 1, 2, 3]) "
+             "(cell 7, line 2)."),
         Case("groups ended on a rank", _w("ar1", {2: "ar1 end2"}, 3).evidence(), "LK021", (2,),
              "rank 2 ended all process groups with destroy_process_group() (cell 7, line 2).", "silent"),
         Case("groups ended, others wait", _w("ar1 ar3", {2: "ar1 end2"}, 3).evidence(), "LK021", (2,),

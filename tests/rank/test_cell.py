@@ -7,7 +7,7 @@ import json
 import pytest
 
 from labkit.endings import groups_broken
-from labkit.rank.cell import describe_error
+from labkit.rank.raised import describe_error
 from labkit.wire import CodeError, Evidence, Outcome
 
 CLOSED = "'NCCL error: Connection closed by peer'"

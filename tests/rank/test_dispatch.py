@@ -76,3 +76,30 @@ def test_an_interrupt_outside_of_the_op_does_not_cost_the_answer(context: RankCo
     monkeypatch.setattr(RankContext, "leave", interrupted_leave)
     assert answer(context, lambda *_, **__: 1 // 0, monkeypatch).status == "error"
     assert answer(context, lambda *_, **__: 5, monkeypatch).value == 5
+
+
+def test_a_signal_handler_of_the_learners_does_not_cost_the_answer(context: RankContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch's does: it raises whenever a worker of a DataLoader has died, also while the answer is being made."""
+
+    def raises(number: int, frame: object) -> None:
+        raise RuntimeError("worker is killed")
+
+    class Dies(Exception):
+        def __str__(self) -> str:
+            signal.raise_signal(signal.SIGCHLD)
+            return "first"
+
+    def op(*_: object, **__: object) -> None:
+        signal.signal(signal.SIGCHLD, raises)
+        raise Dies
+
+    before = signal.getsignal(signal.SIGCHLD)
+    try:
+        failed = answer(context, op, monkeypatch)
+        assert failed.error is not None
+        assert failed.error.message == "first"
+        signal.raise_signal(signal.SIGCHLD)  # between two requests nothing is raised
+        assert "killed" in answer(context, lambda *_, **__: signal.raise_signal(signal.SIGCHLD), monkeypatch).error.message
+    finally:
+        context.held.let_go()
+        signal.signal(signal.SIGCHLD, before)

@@ -16,6 +16,7 @@ from ...frames import is_users_file, package_of
 from ...wire import Frame
 from ..context import RankContext
 from ..dispatch import CONTROL_OPS
+from ..raised import handled_now
 from ..sites import main_stack
 
 GRACE_S = 0.05  # a wait that was cut raises by itself within this time
@@ -98,6 +99,8 @@ def state(context: RankContext, *, stack: bool = True) -> dict[str, Any]:
         "formed": dist.is_initialized() and not context.missing_names(),  # else recovery forms new groups and restores them
         "stack": main_stack() if stack else [],
         "error": context.error,
+        "handling": handled_now() if busy else None,
+        "thread_error": context.threads.newest,
         "busy": bool(context.main_busy_since_s),
         "cell": context.cell,
         "generation": context.generation,

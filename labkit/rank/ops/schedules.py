@@ -11,12 +11,12 @@ import torch
 from ...errors import UsageError
 from ...faults.base import LeaveCell
 from ...registry import unknown
-from ..cell import describe_error
 from ..channel import P2PChannel, agreed, all_reduce, barrier, collective, timed
 from ..context import RankContext
 from ..dispatch import OPS
 from ..moves import Memory, Tally, step_by_step
 from ..overlap import runner
+from ..raised import describe_error
 
 if TYPE_CHECKING:
     from ...schedule.program import Program
