@@ -42,7 +42,6 @@ def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | 
         ended = ended_wait(context, error, describe_error(error).site)
         if ended is None:
             raise
-        ended.__cause__ = error
     finally:
         context.tap.close_cell(ended_well)
     if ended is not None:
