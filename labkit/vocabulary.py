@@ -96,7 +96,8 @@ _CONNECTION = (
     r"|(?:Socket T|T)imeout|wait timeout|[Ff]ailed to recv|Read error|Write error|recv\(\) failed|send\(\) failed"
 )
 _NCCL = r"NCCL error|NCCL communicator was aborted|[Cc]ommunicator was aborted|unhandled system error|Watchdog caught"
-_ELSEWHERE = r"[^\n]*(?:caused pair closure|process group has been)"  # torch says these at the end of a sentence
+# torch says these later in a sentence
+_ELSEWHERE = r"[^\n]*(?:caused pair closure|process group has been|(?:failed to pass|successfully reached) monitoredBarrier)"
 _BROKEN = re.compile(rf"^{_TORCH}: {_PLACE}(?:{_CONNECTION}|{_NCCL}|{_ELSEWHERE})", re.MULTILINE)
 _CAUSED = re.compile(
     r"^(?:labkit\.errors\.)?ContractError\b|^KeyboardInterrupt\b|^RuntimeError: \w+ was held back and never issued", re.MULTILINE

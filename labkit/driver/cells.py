@@ -48,6 +48,7 @@ class Watch:
     may_resolve: frozenset[str] = MAY_RESOLVE
     glance: Callable[[], Evidence] | None = None  # the newest calls, cheaply; None where a mismatch is refused anyway
     reachable: Callable[[], None] = lambda: None  # raises if no answer can come any more
+    waited: Callable[[Evidence], None] = lambda evidence: None  # hears of a look at a wait that may still end
 
     def __post_init__(self) -> None:
         self.suspected: tuple[Contradiction, float] | None = None
@@ -109,6 +110,8 @@ class Watch:
         verdict = diagnosis.verdict
         if verdict is None or verdict.code in self.may_resolve or _goes_on(diagnosis.evidence):
             self.confirmed = ""
+            if verdict is not None:
+                self.waited(diagnosis.evidence)
             if verdict is not None and self.notice is not None:
                 self.notice(diagnosis)
             return None

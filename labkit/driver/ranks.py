@@ -14,7 +14,8 @@ from ..diagnosis import groups_ended, judge
 from ..endings import groups_broken
 from ..errors import DeadlineExceeded, RankDead, RankError, RankStuck, UsageError, join_ranks
 from ..timings import REACH_EVERY_S
-from ..wire import CellResult, Diagnosis, Evidence, Injection, Outcome, RecoveryReport, WorldStatus
+from ..vocabulary import Activity
+from ..wire import CellResult, Diagnosis, Evidence, Frame, Injection, Outcome, RankView, RecoveryReport, WorldStatus
 from . import cells
 from .cards import make_card
 from .checks import check_deadline, raise_first, ready_ranks
@@ -50,6 +51,7 @@ class Ranks:
         self.sources: dict[int, str] = {}
         self.pending: dict[int, Pending] = {}
         self.names: dict[int, tuple[str, ...]] = {}
+        self.busy_at: dict[int, tuple[Frame, ...]] = {}
 
     # ---- what it is
     @property
@@ -220,7 +222,15 @@ class Ranks:
         """What every rank is doing now; without `ask` only from the beacons."""
         self.alive()
         seen: Evidence = self.cluster.feed.look(self._base(), ask=ask, sources=self.source)
-        return seen
+        return replace(seen, ranks=tuple(self._with_busy(view) for view in seen.ranks)) if self.busy_at else seen
+
+    def remember_busy(self, evidence: Evidence) -> None:
+        """Where ranks are while others wait for them: when the waits have ended, nobody can see it any more."""
+        self.busy_at.update({v.rank: v.stack for v in evidence.ranks if v.activity == Activity.CELL and v.path})
+
+    def _with_busy(self, view: RankView) -> RankView:
+        stack = self.busy_at.get(view.rank, ())
+        return replace(view, stack=stack) if stack and view.activity == Activity.IDLE and not view.path else view
 
     def glance(self) -> Evidence:
         """Each rank's newest calls, at next to no cost."""

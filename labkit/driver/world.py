@@ -142,12 +142,13 @@ class World:
         started = time.monotonic()
         core.cell = cell or self.next_cell()
         core.targets, core.sources[core.cell] = targets, code
+        core.busy_at.clear()
         feed = core.cluster.feed
         before = feed.num_calls()
         pendings: list[Pending] = []
         watch = cells.Watch(
             feed.beats, core.diagnose, limit, notice=on_notice, glance=core.glance if self.mode == "raw" else None,
-            reachable=core.cluster.check_reachable,
+            reachable=core.cluster.check_reachable, waited=core.remember_busy,
         )  # fmt: skip
         recovery = None
         try:

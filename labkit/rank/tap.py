@@ -22,7 +22,7 @@ from ..diagnosis.standing import is_echo
 from ..faults.base import Interceptor
 from ..frames import is_users_file
 from ..wire import Call, CallSite
-from . import torch_calls
+from . import monitored, torch_calls
 from .buckets import Buckets
 from .context import RankContext
 from .contract import Contract
@@ -88,6 +88,7 @@ class Tap:
         self.buckets = Buckets()
         self.open_calls = OpenCalls(self._finish_line, context.backend.has_failed)
         self._slots: dict[tuple[int, int], Line] = {}
+        self._watched: dict[str, tuple[str, tuple[int, ...], list[int]]] = {}
         self._originals: dict[str, Callable[..., Any]] = {}
 
     # ---- the Python layer
@@ -96,20 +97,30 @@ class Tap:
         if not self._originals:
             self._originals = torch_calls.install(self._wrap)
             self.buckets.install()
+            monitored.install(self)
 
     def _wrap(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def tapped(*args: Any, **kwargs: Any) -> Any:
             if self._here.call is not None:
                 return original(*args, **kwargs)  # a collective made of collectives: the outer one counts
-            caller = sys._getframe(1)
-            chain = chain_here(caller)
-            named = NOTHING if is_users_file(caller.f_code.co_filename) else find_part(caller)
-            if not self.interceptors:
-                return self._issue(original, name, args, kwargs, chain, named)
-            return self._intercepted(name, args, kwargs, chain, named)
+            return self.make(name, original, args, kwargs)
 
         return tapped
+
+    @property
+    def in_call(self) -> bool:
+        """This thread is inside of a wrapped function."""
+        return self._here.call is not None
+
+    def make(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call for whoever has called the wrapper of `function`."""
+        caller = sys._getframe(2)
+        chain = chain_here(caller)
+        named = NOTHING if is_users_file(caller.f_code.co_filename) else find_part(caller)
+        if not self.interceptors:
+            return self._issue(function, name, args, kwargs, chain, named)
+        return self._intercepted(name, args, kwargs, chain, named)
 
     def _intercepted(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], chain: tuple[CallSite, ...], named: Named
@@ -182,6 +193,12 @@ class Tap:
         group.register_pre_hook(_HOOK_ID, lambda seen: self._before(seen, name, ranks, counter))
         group.register_post_hook(_HOOK_ID, lambda seen: self._after(seen, id(counter)))
         self._slots.clear()
+        self._watched[group.group_name] = name, ranks, counter
+
+    def note(self, group: dist.ProcessGroup, seen: Any) -> None:
+        """A call of a watched group that tells no hook."""
+        if group.group_name in self._watched:
+            self._before(seen, *self._watched[group.group_name])
 
     def _before(self, seen: Any, group: str, ranks: tuple[int, ...], counter: list[int]) -> None:
         here = self._here.call
@@ -226,7 +243,7 @@ class Tap:
         line = Line(slot, call.index, group, seq)
         if not is_async and (here is not None or self.completes_on_return):
             (self._here.loose if here is None else here.issued).append(line)
-        if self.contract is not None:
+        if self.contract is not None and op != monitored.OP:
             self.in_contract = True
             try:
                 self.contract(call)
@@ -278,6 +295,7 @@ class Tap:
         """Drop what belongs to a generation that is over."""
         self.open_calls.clear()
         self._slots.clear()
+        self._watched.clear()
 
 
 _HOOK_ID = 4711

@@ -40,7 +40,12 @@ def tap(alone: Any, rank_context: RankContext, monkeypatch: pytest.MonkeyPatch) 
     from labkit.rank.tap import Tap
     from labkit.rank.torch_calls import TAPPED
 
-    for owner, names in ((dist, TAPPED), (c10d, TAPPED), (dist.Reducer, ("__init__", "prepare_for_backward"))):
+    for owner, names in (
+        (dist, TAPPED),
+        (c10d, TAPPED),
+        (dist.Reducer, ("__init__", "prepare_for_backward")),
+        (dist.ProcessGroup, ("monitored_barrier",)),
+    ):
         for name in names:
             if hasattr(owner, name):
                 monkeypatch.setattr(owner, name, getattr(owner, name))

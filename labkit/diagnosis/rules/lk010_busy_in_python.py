@@ -37,7 +37,9 @@ class BusyInPython(Rule):
         if world.algorithm:
             text += words.wait_in_schedule(world, ranks, before="; ")
         elif waits is not None:
-            text += f" while {_waiting(world, words.in_call(world, *waits))}"
+            late = tuple(rank for rank in ranks if _came_late(world, rank))
+            text += f"{':' if late == ranks else ' while'} {_waiting(world, words.in_call(world, *waits))}"
+            text += "".join(f"; meanwhile rank {rank} was {place(world.views[rank])}" for rank in late if world.views[rank].path)
         mute = any(_mute(world.views[rank]) for rank in ranks)
         advice = "Find the C code that keeps the lock (py-spy shows it)" if mute else "See why that line takes so long"
         return self.say(
@@ -78,14 +80,20 @@ def _mute(view: RankView) -> bool:
 
 
 def _site(view: RankView) -> CallSite | None:
-    return view.error.site if view.activity == Activity.IDLE and view.error is not None else view.line
+    return view.error.site if view.activity == Activity.IDLE and view.error is not None and not view.path else view.line
+
+
+def _came_late(world: Alignment, rank: int) -> bool:
+    """The waits were over when the rank made its call."""
+    calls = world.calls[rank]
+    return world.views[rank].activity == Activity.IDLE and bool(calls) and calls[-1].state == CallState.FAILED
 
 
 def _busy(world: Alignment, rank: int) -> str:
     view, calls = world.views[rank], world.calls[rank]
     if world.standing(rank) == Standing.UNBEGUN:
         return f"rank {rank} has not begun cell {world.focus}"
-    if view.activity == Activity.IDLE and calls and calls[-1].state == CallState.FAILED:
+    if _came_late(world, rank):
         return f"rank {rank} came to {words.placed(calls[-1])} only after the others had stopped waiting"
     did = f"{'was' if view.activity == 'idle' else 'is'} busy in Python"
     site = _site(view)
@@ -102,5 +110,5 @@ def _busy(world: Alignment, rank: int) -> str:
 
 def _side(world: Alignment, rank: int) -> Side:
     view = world.views[rank]
-    did = "holds the interpreter lock" if _mute(view) else "has not come"
+    did = "holds the interpreter lock" if _mute(view) else "came too late" if _came_late(world, rank) else "has not come"
     return words.side(world.evidence, (rank,), did, _site(view))

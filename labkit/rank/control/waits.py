@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import linecache
 import os
+import platform
 import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
@@ -94,8 +96,12 @@ def state(context: RankContext, *, stack: bool = True) -> dict[str, Any]:
     open_calls = context.tap.open_calls
     open_calls.sweep()
     busy = bool(context.main_busy_since_s)
+    before = kernel_call()
+    waits = busy and len(open_calls) > 0 and main_thread_idle()
+    if waits and not context.backend.facts.returns_at_once and sleeps_elsewhere(before, kernel_call()):
+        waits = False
     return {
-        "blocked": context.tap.in_contract or (busy and len(open_calls) > 0 and main_thread_idle()),
+        "blocked": context.tap.in_contract or waits,
         "formed": dist.is_initialized() and not context.missing_names(),  # else recovery forms new groups and restores them
         "stack": main_stack() if stack else [],
         "error": context.error,
@@ -112,6 +118,30 @@ def main_thread_idle() -> bool:
     """Whether the main thread uses (nearly) no processor time while it is looked at."""
     clock = time.pthread_getcpuclockid(threading.main_thread().ident or 0)
     return _idle(lambda: time.clock_gettime(clock), LOOK_S)
+
+
+FUTEX = {"x86_64": "202", "aarch64": "98"}.get(platform.machine(), "")  # the kernel's number for a wait for another thread
+
+
+def sleeps_elsewhere(before: str, after: str) -> bool:
+    """Whether one call of the kernel lasted from one look to the next, and is no wait for another thread, as gloo's waits are.
+
+    A sleep, a read and a wait for a child are such calls. Who polls with short sleeps is in many calls, one after the other.
+
+    >>> sleeps_elsewhere("230 0x0 switches: 7", "230 0x0 switches: 7"), sleeps_elsewhere("230 0x0 n: 7", "230 0x0 n: 9")
+    (True, False)
+    """
+    return bool(FUTEX and before) and before == after and before.partition(" ")[0] not in (FUTEX, "running")
+
+
+def kernel_call() -> str:
+    """The kernel's call that the main thread is in, its arguments, and how often it has slept so far; "" if that is hidden."""
+    task = Path(f"/proc/self/task/{threading.main_thread().native_id}")
+    try:
+        switches = next(line for line in (task / "status").read_text().splitlines() if line.startswith("voluntary"))
+        return f"{(task / 'syscall').read_text()} {switches}"
+    except (OSError, StopIteration):
+        return ""
 
 
 @CONTROL_OPS.register("process_idle")
