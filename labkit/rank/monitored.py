@@ -7,12 +7,10 @@ for a late rank first would take the limit away.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import torch.distributed as dist
-
-if TYPE_CHECKING:
-    from .tap import Tap
 
 OP = "monitored_barrier"
 
@@ -28,7 +26,16 @@ class Unhooked(NamedTuple):
     op_id: int = -1
 
 
-def install(tap: Tap) -> None:
+class Notes(Protocol):
+    """What is used of the tap."""
+
+    @property
+    def in_call(self) -> bool: ...
+    def make(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+    def note(self, group: dist.ProcessGroup, seen: Any) -> None: ...
+
+
+def install(tap: Notes) -> None:
     """Wrap the method of torch's class, for every group that is watched."""
     original = dist.ProcessGroup.monitored_barrier
 
