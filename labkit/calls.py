@@ -4,25 +4,26 @@ The contract in the rank (safe mode), the judge and the world must come to the s
 Two calls of one number in one process group agree if operation, number of elements, dtype, root and reduce op are equal, and
 if no two tensors of several dimensions are arranged otherwise. A branch on the rank is legitimate: other lines of code alone
 never make a rank suspect. Only a sequence of calls does that is the others' with something left out, put in or swapped, or a
-line that every rank must pass by the source.
+line that every rank must pass by the source. Where a call comes from is the whole chain of the learner's frames, not its last
+line alone: two calls of one helper are two places.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from math import prod
 
-from .wire import Call
+from .wire import Call, CallSite
 
 UNSIZED = ("all_to_all", "object", "barrier")  # ops whose sizes may differ between ranks
 # ops that every rank calls from the same line; where a root has a branch of its own the line says nothing
 SAME_LINE = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
-MOST_SKIPPED = 8  # one iteration's worth of calls; more is another program, not a slip
 RING_DIMS = 6  # the beacon keeps this many dimensions of a shape
 
-Key = tuple[str, int, str]
+Key = tuple[Hashable, ...]
 Sides = list[tuple[int, ...]]
 
 
@@ -84,18 +85,65 @@ def _arrangement(call: Call) -> Hashable:
     return shape if len(shape) > 1 and _sized(call) else ()
 
 
-def other_lines(column: Mapping[int, Call], same_block: Callable[[Sequence[Call]], bool]) -> Sides:
-    """Who calls from which line, if these calls must come from one line and do not; empty if all is well.
+def other_lines(column: Mapping[int, Call], same_pass: Callable[[Sequence[CallSite]], bool]) -> Sides:
+    """Who calls from where, if these calls must come from one place and do not; empty if all is well.
 
-    The same op written twice is how two reductions get swapped without an error. `same_block` tells by the source whether
-    every rank must pass all of these lines in the same order; a line under an `if` of its own, or an unrolled loop, tells
-    nothing.
+    The same op written twice is how two reductions get swapped without an error. `same_pass` is asked with the frames at which
+    the chains part, which are of one pass through one function: it tells by the source whether every rank must come through
+    all of these lines. An arm of an `if`, or an unrolled loop, tells nothing.
     """
     calls = list(column.values())
-    if not all(call.op.startswith(SAME_LINE) and call.site is not None for call in calls):
+    if not all(call.op.startswith(SAME_LINE) and call.path for call in calls):
         return []
     sides = sides_by(column, site_key)
-    return sides if len(sides) > 1 and same_block(calls) else []
+    if len(sides) < 2:
+        return []
+    frames = parting([call.path for call in calls])
+    return sides if frames and same_pass(frames) else []
+
+
+def parting(paths: Sequence[tuple[CallSite, ...]]) -> tuple[CallSite, ...]:
+    """The frames at which chains part, one of each; () if they are not of one pass through one function.
+
+    The frames outside of them are equal. A dispatch (two functions called from one line) is no such place, nor is a function
+    whose caller is not known.
+
+    >>> a, b = (CallSite("f", 1, "<module>"), CallSite("f", 7, "g")), (CallSite("f", 2, "<module>"), CallSite("f", 7, "g"))
+    >>> [frame.line for frame in parting([a, b])]
+    [1, 2]
+    """
+    for depth, frames in enumerate(zip(*paths, strict=False)):
+        if len({place(frame) for frame in frames}) > 1:
+            known = depth > 0 or frames[0].function in ("", "<module>")
+            one = len({(file_name(frame.file), frame.function) for frame in frames}) == 1 and frames[0].function != "<lambda>"
+            return frames if known and one else ()
+    return ()
+
+
+@lru_cache(maxsize=4096)
+def file_name(file: str) -> str:
+    """A file without its folder, which may have another name on every rank: "seg_utils.py", "cell 7"."""
+    return file.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def place(site: CallSite) -> tuple[str, int]:
+    """A line that is the same on every rank, wherever the file lies there.
+
+    >>> place(CallSite("/tmp/rank-2/seg_utils.py", 5))
+    ('seg_utils.py', 5)
+    """
+    return file_name(site.file), site.line
+
+
+def route(path: tuple[CallSite, ...]) -> str:
+    """The lines of a chain in a row, each file said where it begins.
+
+    >>> route((CallSite("cell 3", 16), CallSite("cell 3", 10), CallSite("/tmp/seg_utils.py", 5)))
+    'cell 3, line 16 -> line 10 -> seg_utils.py, line 5'
+    """
+    path = tuple(site for at, site in enumerate(path) if not at or place(site) != place(path[at - 1]))  # a comprehension
+    same = [False, *(one.file == two.file for one, two in itertools.pairwise(path))]
+    return " -> ".join(f"line {site.line}" if known else str(site) for site, known in zip(path, same, strict=True))
 
 
 def sides_by(column: Mapping[int, Call], key: Callable[[Call], Hashable]) -> Sides:
@@ -125,62 +173,9 @@ def is_tie(sides: Sequence[tuple[int, ...]]) -> bool:
 
 
 def site_key(call: Call) -> Key | None:
-    """Which statement a call comes from, as far as that can be told; None without a call site."""
-    return None if call.site is None else (call.site.file, call.site.line, call.op)
-
-
-@dataclass(frozen=True)
-class Shift:
-    """What makes one line of calls from another: `kind` "swap", "skip" or "extra", from index `at` on.
-
-    `count` calls were left out or put in; for a swap, `at` and `at + count` changed places.
-    """
-
-    kind: str
-    at: int
-    count: int
-
-
-def shift(line: Sequence[Key], reference: Sequence[Key], *, line_over: bool, reference_over: bool) -> Shift | None:
-    """The one slip that turns `reference` into `line`, or None if there is none or it can't be told yet.
-
-    >>> a, b, c = ("cell 1", 1, "all_reduce"), ("cell 1", 2, "all_reduce"), ("cell 1", 3, "all_reduce")
-    >>> shift([a, c], [a, b, c], line_over=True, reference_over=False)
-    Shift(kind='skip', at=1, count=1)
-    >>> shift([b, a, c], [a, b, c], line_over=True, reference_over=True)
-    Shift(kind='swap', at=0, count=1)
-    """
-    shorter = min(len(line), len(reference))
-    at = next((i for i in range(shorter) if line[i] != reference[i]), shorter)
-    if at == shorter:
-        return None
-    if line_over and reference_over and len(line) == len(reference):
-        return _swap(line, reference, at)
-    skip, extra = _gap("skip", line, reference, at), _gap("extra", reference, line, at)
-    if skip and extra:  # in a loop both fit; the one that has ended tells which it was
-        if line_over != reference_over:
-            return skip if line_over else extra
-        return skip if len(line) <= len(reference) else extra
-    return skip or extra
-
-
-def _swap(line: Sequence[Key], reference: Sequence[Key], at: int) -> Shift | None:
-    for other in range(at + 1, len(line)):
-        if line[other] == reference[at] and line[at] == reference[other]:
-            mended = list(line)
-            mended[at], mended[other] = line[other], line[at]
-            return Shift("swap", at, other - at) if mended == list(reference) else None
-    return None
-
-
-def _gap(kind: str, short: Sequence[Key], long: Sequence[Key], at: int) -> Shift | None:
-    for count in range(1, MOST_SKIPPED + 1):
-        seen = min(len(short) - at, len(long) - at - count)
-        if seen < 1:
-            return None
-        if list(short[at : at + seen]) == list(long[at + count : at + count + seen]):
-            return Shift(kind, at, count)
-    return None
+    """Where a call comes from, as far as that can be told: its chain and its op; None without a call site."""
+    path = call.path
+    return (tuple([place(site) for site in path]), call.op) if path else None
 
 
 def unfit(one: Call, other: Call, rank: int) -> str:

@@ -9,7 +9,6 @@ import dataclasses
 from typing import Any
 
 from .document import Printed
-from .notes import Note
 from .places import CallSite, CodeError, Frame
 from .plain import KIND, dumps, from_plain, int_keys, loads, record, to_plain
 from .recovered import RecoveryReport
@@ -154,7 +153,7 @@ class RankView:
 class Evidence:
     """All that is known of a world at one moment: what the judge judges.
 
-    `sources` maps a cell number (as text) to its source, so that a verdict can quote the line.
+    `sources` maps a cell number (as text), or the path of a file, to its source, so that a verdict can quote the line.
     `cell` is the newest cell number, `targets` the ranks it was sent to; calls of older cells are
     kept in the rank views but have another `Call.cell`. `broken`: the process groups are known not to work any more.
     """
@@ -171,11 +170,16 @@ class Evidence:
     broken: bool = False
 
     def source_line(self, site: CallSite | None) -> str:
-        """The stripped source text of a site in a rank cell, or ""."""
-        if site is None or site.cell is None:
+        """The stripped source text of a site, or ""."""
+        if site is None:
             return ""
-        lines = self.sources.get(str(site.cell), "").splitlines()
+        lines = self.sources.get(self.source_key(site), "").splitlines()
         return lines[site.line - 1].strip() if 0 < site.line <= len(lines) else ""
+
+    @staticmethod
+    def source_key(site: CallSite) -> str:
+        """What a site's source has in `sources`: the cell's number, or the path of the file."""
+        return str(site.cell) if site.cell is not None else site.file
 
 
 @record
@@ -210,12 +214,11 @@ class Verdict(Printed):
 
 @record
 class Diagnosis(Printed):
-    """The judge's answer: verdicts (none on a healthy world), the evidence they rest on, and the last cell's notes."""
+    """The judge's answer: verdicts (none on a healthy world) and the evidence they rest on."""
 
     verdicts: tuple[Verdict, ...]
     evidence: Evidence
     elapsed_s: float = 0.0
-    notes: tuple[Note, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -271,7 +274,7 @@ class Outcome(Printed):
 
 @record
 class CellResult(Printed):
-    """One rank cell: an outcome per rank, notes, and, if it did not end well, why and what was done.
+    """One rank cell: an outcome per rank, and, if it did not end well, why and what was done.
 
     `standing`: where the ranks were at the deadline, if nothing is wrong with them.
     """
@@ -283,7 +286,6 @@ class CellResult(Printed):
     elapsed_s: float = 0.0
     world_size: int = 0
     standing: str = ""
-    notes: tuple[Note, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -32,7 +32,6 @@ LEAVES = {
     "recovered",
     "status",
     "tensors",
-    "notes",
     "wire",
     "ring",
     "machine",

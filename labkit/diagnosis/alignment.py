@@ -11,10 +11,11 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..calls import Aspect, Shift, is_tie
+from ..calls import Aspect, is_tie
 from ..timings import STALL_S
 from ..vocabulary import CallState, Standing
 from ..wire import Call, Evidence, RankView
+from .shifts import Shift
 from .standing import Place
 
 Lines = Mapping[int, tuple[Call, ...]]
@@ -104,12 +105,16 @@ class Track:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """The first number at which calls differ, in `aspect`; the side with most ranks comes first."""
+    """The first number at which calls differ, in `aspect`; the side with most ranks comes first.
+
+    `apart`: the sides' calls are of different places, and not of two arms of one `if`: they are two calls, not one that differs.
+    """
 
     aspect: Aspect
     track: Track
     seq: int
     sides: tuple[tuple[int, ...], ...]
+    apart: bool = False
 
     @property
     def column(self) -> Mapping[int, Call]:
@@ -126,9 +131,10 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class SequenceError:
-    """`ranks` made the calls of `others` with one slip: left some out, put some in, or swapped two.
+    """`ranks` made the calls of `others` with a slip: left some out, put some in, or swapped two.
 
-    Both sides begin with a rank that has all calls of its side; `tie` if neither side is the larger.
+    Both sides begin with a rank that has all calls of its side; `tie` if neither side is the larger. `open`: nothing is known
+    of what follows, since the ranks stand at the call where they part.
     """
 
     slip: Shift
@@ -137,6 +143,7 @@ class SequenceError:
     ranks: tuple[int, ...]
     others: tuple[int, ...]
     tie: bool
+    open: bool = False
 
     def call(self, rank: int, ahead: int = 0) -> Call:
         """A rank's call at the slip, or `ahead` calls later."""

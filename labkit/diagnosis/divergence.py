@@ -5,15 +5,19 @@ And, before anything has stalled, whether two calls that are open now can never 
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..backends import find
-from ..calls import Aspect, Key, by_majority, parties, shift, site_key
+from ..calls import Aspect, Key, by_majority, is_tie, parties, parting, sides_by, site_key
 from ..vocabulary import CallState, ProcessState, Standing
 from ..wire import Call, Evidence
 from .alignment import Alignment, Disagreement, SequenceError, Track
+from .parting import branches, part, unlike
+from .shifts import Shift, shift
+from .source import must_differ, passable, text_of
 from .standing import current_calls
 
 
@@ -69,12 +73,53 @@ def first_difference(world: Alignment) -> tuple[Disagreement | None, SequenceErr
     A slip alone is not believed while the ranks still make calls: their sequences may yet grow into each other.
     """
     disagreement, error = _first_disagreement(world), _first_sequence_error(world)
-    if error is None:
-        return disagreement, None
-    if disagreement is not None:
-        first = error.track.group == disagreement.track.group and error.seq <= disagreement.seq
-        return (None, error) if first else (disagreement, None)
-    return None, error if _settled(world) else None
+    if error is not None and disagreement is None:
+        return None, error if _settled(world) else None
+    if error is not None and disagreement is not None and _is_first(error, disagreement):
+        return None, error
+    parted = _parted(world, disagreement.track, disagreement.seq) if disagreement is not None else _refused_lines(world)
+    if parted is not None or disagreement is None:
+        return None, parted
+    return replace(disagreement, apart=_apart(world, disagreement)), None
+
+
+def _apart(world: Alignment, found: Disagreement) -> bool:
+    """The first two sides are at different places that no `if` chooses between."""
+    one, two = (found.call(side) for side in found.sides[:2])
+    frames = parting((one.path, two.path))
+    return site_key(one) != site_key(replace(two, op=one.op)) and not (frames and branches(world.evidence, *frames))
+
+
+def _is_first(error: SequenceError, disagreement: Disagreement) -> bool:
+    """The slip came before the calls that differ in more than their place."""
+    if error.track.group == disagreement.track.group:
+        return error.seq <= disagreement.seq
+    return error.call(error.others[0]).issued_s < min(call.issued_s for call in disagreement.column.values())
+
+
+def _parted(world: Alignment, track: Track, seq: int) -> SequenceError | None:
+    """A slip that is told by the number at which the ranks stand: some have gone ahead of the others."""
+    column = track.columns[seq]
+    sides = sides_by(column, site_key)
+    if len(sides) < 2:
+        return None
+    others, ranks = sides[0], sides[1]
+    before = [call for call in track.line(others[0]) if call.seq < seq]
+    found = part(world.evidence, column[ranks[0]], column[others[0]], before)
+    if found is None or not found.sure:
+        return None
+    kind = "skip" if found.ahead is column[ranks[0]] else "extra"
+    slip = Shift(kind, seq - min(track.columns), found.count)
+    return SequenceError(slip, track, seq, ranks, others, is_tie(sides), open=True)
+
+
+def _refused_lines(world: Alignment) -> SequenceError | None:
+    """Safe mode has stopped calls that differ in their place alone."""
+    for track in world.tracks.values():
+        for seq, column in track.columns.items():
+            if any(call.state == CallState.REFUSED for call in column.values()):
+                return _parted(world, track, seq)
+    return None
 
 
 def _settled(world: Alignment) -> bool:
@@ -102,15 +147,15 @@ def _first_disagreement(world: Alignment) -> Disagreement | None:
 
 
 def _first_sequence_error(world: Alignment) -> SequenceError | None:
-    gone = {
-        r
-        for wait in world.waits.values()
-        for r in wait.absent
-        if world.standing(r) in (Standing.DEAD, Standing.STOPPED, Standing.RAISED)
-    }
-    if gone:
-        return None
     found = [one for track in world.tracks.values() if (one := _sequence_error(world, track)) is not None]
+    elsewhere = {
+        rank
+        for wait in world.waits.values()
+        for rank in wait.absent
+        if world.standing(rank) not in (Standing.FINISHED, Standing.WAITING) and world.views[rank].exit_code != -signal.SIGABRT
+    }
+    if elsewhere:  # a reason of its own why others wait: only lines that every rank must pass prove a slip before it
+        found = [one for one in found if _certain(world, one)]
     return min(found, key=lambda one: one.call(one.ranks[0]).issued_s) if found else None
 
 
@@ -119,10 +164,16 @@ def _sequence_error(world: Alignment, track: Track) -> SequenceError | None:
     first = min(track.columns, default=0)
     if any([call.seq for call in line] != list(range(first, first + len(line))) for line in lines.values()):
         return None  # a line begins later or has a gap (a damaged beacon): they can't be laid side by side
-    keys = {rank: [site_key(call) for call in line] for rank, line in lines.items()}
-    if any(key is None for line in keys.values() for key in line):
-        return None
-    known = {rank: [key for key in line if key is not None] for rank, line in keys.items()}
+    sites: dict[Key, Call] = {}
+    known: dict[int, list[Key]] = {}
+    for rank, line in lines.items():
+        known[rank] = []
+        for call in line:
+            key = site_key(call)
+            if key is None:
+                return None
+            sites.setdefault(key, call)
+            known[rank].append(key)
     sides: list[list[int]] = []
     for rank in sorted(known, key=lambda r: (-len(known[r]), r)):
         mates = next((side for side in sides if known[side[0]][: len(known[rank])] == known[rank]), None)
@@ -130,25 +181,50 @@ def _sequence_error(world: Alignment, track: Track) -> SequenceError | None:
             sides.append([rank])
         else:
             mates.append(rank)
-    return _slip_between(world, track, known, by_majority(sides))
+    return _slip_between(world, track, known, by_majority(sides), sites) if len(sides) > 1 else None
+
+
+_MOST_REFERENCES = 3  # sides that others are compared with
+_MOST_COMPARED = 12  # sides that are compared; where more ranks go ways of their own, the first ones tell
 
 
 def _slip_between(
-    world: Alignment, track: Track, keys: dict[int, list[Key]], sides: list[tuple[int, ...]]
+    world: Alignment, track: Track, keys: dict[int, list[Key]], sides: list[tuple[int, ...]], sites: dict[Key, Call]
 ) -> SequenceError | None:
-    heads = [max(side, key=lambda r: (len(keys[r]), -r)) for side in sides]
-    over = {rank: all(world.standing(r) == Standing.FINISHED for r in side) for rank, side in zip(heads, sides, strict=True)}
-    first = min(track.columns, default=0)
-    for i, other in enumerate(heads):
+    """The first slip between the largest side and another, with all sides that made it; else between smaller sides."""
+    heads = [max(side, key=lambda r: (len(keys[r]), -r)) for side in sides][:_MOST_COMPARED]
+    over = {rank: all(world.standing(r) == Standing.FINISHED for r in side) for rank, side in zip(heads, sides, strict=False)}
+    first, compare = min(track.columns, default=0), unlike(world.evidence, sites)
+    for i, other in enumerate(heads[:_MOST_REFERENCES]):
+        found: list[tuple[Shift, int]] = []
         for j in range(i + 1, len(heads)):
             rank = heads[j]
             if Counter(keys[rank]) == Counter(keys[other]) and not world.over:
                 continue  # the same calls in another order: nothing was left out (nccl shows the whole line at once)
-            slip = shift(keys[rank], keys[other], line_over=over[rank], reference_over=over[other])
-            if slip is not None and (slip.kind != "swap" or world.over):
-                tie = len(sides[i]) == len(sides[j])
-                return SequenceError(slip, track, first + slip.at, _headed(rank, sides[j]), _headed(other, sides[i]), tie)
+            slip = shift(keys[rank], keys[other], line_over=over[rank], reference_over=over[other], unlike=compare)
+            if slip is not None and (slip.kind != "swap" or (world.over and _order_matters(world, track, first, slip, rank))):
+                found.append((slip, j))
+        if found:
+            slip = min((one for one, _ in found), key=lambda one: one.at)
+            made = [j for one, j in found if one == slip]
+            later = [j for one, j in found if one.at > slip.at]
+            ranks = _headed(heads[made[0]], tuple(sorted(r for j in made for r in sides[j])))
+            others = _headed(other, tuple(sorted((*sides[i], *(r for j in later for r in sides[j])))))
+            return SequenceError(slip, track, first + slip.at, ranks, others, len(ranks) == len(others))
     return None
+
+
+def _certain(world: Alignment, found: SequenceError) -> bool:
+    """The source shows that the two calls at the slip can't belong together."""
+    frames = parting((found.call(found.ranks[0]).path, found.call(found.others[0]).path))
+    return bool(frames) and must_differ(text_of(world.evidence, frames[0]), frames[0].line, frames[1].line)
+
+
+def _order_matters(world: Alignment, track: Track, first: int, slip: Shift, rank: int) -> bool:
+    """Not so where both calls are under conditions of their own: each rank may take another branch in each pass."""
+    one, two = (track.columns[first + slip.at + ahead][rank] for ahead in (0, slip.count))
+    frames = parting((one.path, two.path))
+    return len(frames) < 2 or not all(passable(world.evidence, frame) for frame in frames)
 
 
 def _headed(head: int, side: tuple[int, ...]) -> tuple[int, ...]:

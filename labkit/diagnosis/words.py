@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..calls import Aspect, by_majority
+from ..calls import Aspect, by_majority, parting
 from ..errors import join_ranks
 from ..makings import as_written, is_about_groups
 from ..units import format_seconds
@@ -12,6 +12,7 @@ from ..vocabulary import Activity, CallState, Ending, ProcessState, Standing
 from ..wire import Call, CallSite, Evidence, Side
 from . import where
 from .alignment import Alignment, Disagreement, Track
+from .parting import same_pass
 from .source import comes_later
 
 SAME_ORDER = "Let every rank call the collectives in the same order"
@@ -279,9 +280,12 @@ def blame(world: Alignment, found: Disagreement) -> tuple[tuple[int, ...], str]:
 
 def ahead_of_source(world: Alignment, track: Track, seq: int, one: int, two: int) -> int | None:
     """Which of two ranks, at different lines at one number, is ahead of the order of the source; None if that can't be told."""
-    before = [call.site for call in track.line(one) if call.seq < seq]
-    sites = track.columns[seq][one].site, track.columns[seq][two].site
-    later = comes_later(world.evidence, *sites, before[-1] if before else None)
+    before = [call for call in track.line(one) if call.seq < seq]
+    mine, theirs = track.columns[seq][one], track.columns[seq][two]
+    frames = parting((mine.path, theirs.path))
+    if not frames:
+        return None
+    later = comes_later(world.evidence, frames[0], frames[1], same_pass(frames[0], mine, before))
     return None if later is None else one if later else two
 
 

@@ -14,15 +14,16 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
-from ..calls import SAME_LINE, Aspect, other_lines, parties, sides_by, site_key
+from ..calls import SAME_LINE, Aspect, other_lines, parties, route, sides_by, site_key
 from ..diagnosis import words
-from ..diagnosis.source import block
+from ..diagnosis.source import must_differ
 from ..errors import ContractError, join_ranks
 from ..makings import is_about_groups, makings_text
 from ..vocabulary import CallState
-from ..wire import Call, dumps, loads
+from ..wire import Call, CallSite, dumps, loads
 from .context import RankContext
 from .meeting import Meeting, Refused
 from .pairs import Pairs
@@ -131,7 +132,7 @@ def _mixed(call: Call, column: dict[int, Call]) -> str:
     sides = sides_by(column, site_key)
     if len(sides) < 2 or not all(one.op.startswith(SAME_LINE) for one in column.values()):
         return ""
-    places = " and ".join(f"{join_ranks(side)} at {column[side[0]].site}" for side in sides)
+    places = " and ".join(f"{join_ranks(side)} at {route(column[side[0]].path)}" for side in sides)
     return f"{_named(call)} was matched between {places}: if these do not belong together, the results since then are wrong"
 
 
@@ -151,20 +152,15 @@ def difference(column: dict[int, Call], source: Callable[[str], str] = lambda fi
         return makings_text(column)
     aspect, sides = parties(column)
     if not sides:
-        sides = other_lines(column, lambda calls: _must_pass_all(calls, source))
+        sides = other_lines(column, lambda frames: _must_differ(frames, source))
     return "; ".join(_said(side, column[side[0]], aspect) for side in sides)
 
 
-def _must_pass_all(calls: Sequence[Call], source: Callable[[str], str]) -> bool:
-    """Whether the source shows that every rank passes the lines of all these calls, in one order."""
-    sites = [call.site for call in calls if call.site is not None]
-    if len({site.file for site in sites}) != 1:
-        return False
-    text = source(sites[0].file)
-    around = {block(text, site.line) for site in sites}
-    if len(around) != 1 or None in around:
-        return False
-    return not any(arm.startswith("FunctionDef") for _, arm in around.pop() or ())
+def _must_differ(frames: Sequence[CallSite], source: Callable[[str], str]) -> bool:
+    """Whether the source shows that every rank passes the lines of all these frames, in one order."""
+    lines = sorted({frame.line for frame in frames})
+    text = source(frames[0].file)
+    return all(must_differ(text, one, two) for one, two in combinations(lines, 2))
 
 
 def _said(ranks: tuple[int, ...], call: Call, aspect: Aspect) -> str:
@@ -175,4 +171,5 @@ def _said(ranks: tuple[int, ...], call: Call, aspect: Aspect) -> str:
         Aspect.SHAPE: f" with shape {sized}",
         Aspect.ROOT: f" with {' and '.join(named)}",
     }.get(aspect, "")
-    return f"{join_ranks(ranks)}: {call.name}{what}{f' ({call.site})' if call.site else ''}"
+    where = route(call.path) if aspect is Aspect.NONE else str(call.site or "")
+    return f"{join_ranks(ranks)}: {call.name}{what}{f' ({where})' if where else ''}"

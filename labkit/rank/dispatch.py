@@ -97,8 +97,7 @@ def _serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: l
         context.leave()
     plain = to_plain(outcome)
     plain["elapsed_s"] = time.monotonic() - started
-    found = context.tap.notes.take() if is_cell and context.tap is not None else []
-    return {"outcome": plain, "names": context.user_names()[:200], "findings": to_plain(found)}, parts
+    return {"outcome": plain, "names": context.user_names()[:200]}, parts
 
 
 def _value_or_shown(value: Any) -> dict[str, Any]:

@@ -40,10 +40,11 @@ class Step:
     reduce_op: str = ""
     group: str = "world"
     is_async: bool = False
+    chain: tuple[CallSite, ...] = ()
 
     @property
     def op(self) -> str:
-        return OPS.get(self.word, "")
+        return OPS.get(self.word, self.word if self.chain else "")
 
     @property
     def p2p(self) -> bool:
@@ -137,11 +138,13 @@ class World:
         if step.op in ("new_group", "destroy_process_group"):
             self._about_groups(rank, step)
             return
+        site = step.chain[-1] if step.chain else CallSite(f"cell {self.cell}", step.line)
         shape = () if step.op == "barrier" else (step.numel,)
         self.calls[rank].append(
             Call(
                 len(self.calls[rank]) + 1, seq, step.op, step.group, self.groups[step.group], shape, step.dtype, 4 * step.numel,
-                step.reduce_op, step.root, step.is_async, CallSite(f"cell {self.cell}", step.line), self.cell, state, self.now_s,
+                step.reduce_op, step.root, step.is_async, site,
+                self.cell, state, self.now_s, chain=step.chain,
             )
         )  # fmt: skip
         self.at[rank] += 1

@@ -65,7 +65,10 @@ def _killed_by_mismatch(world: Alignment, rank: int) -> bool:
     aborted = world.views[rank].exit_code == -signal.SIGABRT and find(world.evidence.backend).aborts_on_long_message
     if other_message and aborted:
         return True
-    found = world.disagreement
+    error, found = world.sequence_error, world.disagreement
+    if error is not None and aborted:
+        line = error.track.line(rank)
+        return bool(line) and line[-1].seq >= error.seq  # it was sent what another call gives
     if found is None or rank not in found.column or found.aspect is Aspect.ROOT:
         return False
     return found.aspect is Aspect.SIZE or found.track.line(rank)[-1].seq == found.seq

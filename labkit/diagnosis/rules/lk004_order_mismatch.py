@@ -15,10 +15,11 @@ from ..rule import Rule, rule
 class OrderMismatch(Rule):
     """Ranks make different collectives at the same number.
 
-    What: Calls of a process group are matched by counting, and at one number the ranks are in different operations.
+    What: Calls of a process group are matched by counting, and at one number the ranks are in different calls.
     Why: Two calls changed places, or one was left out, on some rank: a set or dict walked in another order, a
     branch that not all ranks take.
-    Evidence: Same group and number, different operation; or ranks that wait for each other in different groups.
+    Evidence: Same group and number, different operation, or different places in the code that no `if` chooses between; or
+    ranks that wait for each other in different groups.
     Remedy: Let every rank call the same collectives in the same order.
     """
 
@@ -31,7 +32,7 @@ class OrderMismatch(Rule):
         if world.absent(Standing.WAITING):
             return self._across_groups(world)
         found = world.disagreement
-        if found is None or found.aspect is not Aspect.OP:
+        if found is None or not (found.aspect is Aspect.OP or found.apart):
             return None
         culprits, hedge = words.blame(world, found)
         first, *rest = found.sides

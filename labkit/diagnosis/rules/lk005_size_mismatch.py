@@ -34,7 +34,7 @@ class SizeMismatch(Rule):
         found = world.disagreement
         if found is None:
             return self._pair(world)
-        if found.aspect not in (Aspect.SIZE, Aspect.SHAPE):
+        if found.apart or found.aspect not in (Aspect.SIZE, Aspect.SHAPE):
             return None
         culprits, hedge = words.blame(world, found)
         return self.say(

@@ -31,7 +31,7 @@ class RootMismatch(Rule):
         if world.altered is not None and world.altered.kind == "op":
             return self._move(world, world.altered) if not world.waits and world.absence is None else None
         found = world.disagreement
-        if found is None or found.aspect is not Aspect.ROOT:
+        if found is None or found.apart or found.aspect is not Aspect.ROOT:
             return None
         calls = [found.call(side) for side in found.sides]
         by_root = len({call.root for call in calls}) > 1

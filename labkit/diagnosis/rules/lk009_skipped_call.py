@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import join_ranks
 from ...vocabulary import Ending, Standing
 from ...wire import Verdict
-from .. import words
+from .. import ways, words
 from ..alignment import Alignment, SequenceError, Slip
 from ..rule import Rule, rule
 from ..source import in_loop, unconditional
@@ -40,21 +40,24 @@ class SkippedCall(Rule):
         longer, shorter = _sides(found)
         odd, partner = found.call(longer[0]), found.call(shorter[0])  # what one side has and the other has not
         count = found.slip.count
+        where = words.placed(odd)
+        more = ways.more(world, found, longer)
         if kind == "skip":
-            what = f"{count} calls from {odd.site} on" if count > 1 else words.placed(odd)
-            text = f"{join_ranks(shorter)} skipped {what}, which {join_ranks(longer)} called"
+            what = f"{count} calls from {where} on" if count > 1 else where
+            text = f"{join_ranks(shorter)} skipped {what}, which {join_ranks(longer)} called{more}"
         else:
-            what = f"{count} calls more, from {odd.site} on" if count > 1 else f"an extra {words.placed(odd)}"
-            text = f"{join_ranks(longer)} made {what}, which {join_ranks(shorter)} did not make"
-        wait = words.wait_text(world, world.waits)
+            what = f"{count} calls more, from {where} on" if count > 1 else f"an extra {where}"
+            text = f"{join_ranks(longer)} made {what}{more}, which {join_ranks(shorter)} did not make"
+        went = ways.went(world, found, shorter)
+        decided = ways.decided_by(world, odd, partner)
         return self.say(
             world,
-            f"{text}{hedge}; from there on the wrong calls are matched{', and ' if wait else ''}{wait}",
+            f"{text}{hedge}{': ' if went else ''}{went}{_effects(world, found)}",
             culprits,
-            sides=tuple(words.call_side(world, side, found.call(side[0])) for side in (found.ranks, found.others)),
-            fix="Call the collective on every rank, or on none",
+            sides=tuple(ways.side(world, side, found.call(side[0])) for side in (found.ranks, found.others)),
+            fix="Call the collective on every rank, or on none" + (f": {decided}" if decided else ""),
             facts=(f"#{odd.seq} matches {odd.site} with {partner.site}",),
-            ending=words.ending(world, {}),
+            ending=words.ending(world, dict.fromkeys((*longer, *shorter), odd)),
         )
 
     def _alone(self, world: Alignment, gone: tuple[int, ...]) -> Verdict | None:
@@ -91,6 +94,15 @@ class SkippedCall(Rule):
             fix="Let every rank make each move of its program, once",
             ending=Ending.ABORT if dead else words.ending(world, {}),
         )
+
+
+def _effects(world: Alignment, found: SequenceError) -> str:
+    """What came of it: wrong results since when, a death, and who waits."""
+    since, dead = ways.wrong_since(found), world.ranks_in(Standing.DEAD)
+    said = [f"from #{since} on the wrong calls are matched, so the results are wrong since there"] if since else []
+    said += [f"{join_ranks(dead)} died of it"] if dead else []
+    wait = words.wait_text(world, world.waits) if not found.open else ""
+    return "".join(f"; {each}" for each in said) + (f"{', and' if said else ';'} {wait}" if wait else "")
 
 
 def _repeats(world: Alignment, rank: int, other: int) -> bool:
