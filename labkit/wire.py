@@ -9,6 +9,7 @@ import dataclasses
 from typing import Any
 
 from .document import Printed
+from .notes import Note
 from .places import CallSite, CodeError, Frame
 from .plain import KIND, dumps, from_plain, int_keys, loads, record, to_plain
 from .recovered import RecoveryReport
@@ -214,11 +215,12 @@ class Verdict(Printed):
 
 @record
 class Diagnosis(Printed):
-    """The judge's answer: verdicts (none on a healthy world) and the evidence they rest on."""
+    """The judge's answer: verdicts (none on a healthy world), the evidence they rest on, and the last cell's notes."""
 
     verdicts: tuple[Verdict, ...]
     evidence: Evidence
     elapsed_s: float = 0.0
+    notes: tuple[Note, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -274,7 +276,7 @@ class Outcome(Printed):
 
 @record
 class CellResult(Printed):
-    """One rank cell: an outcome per rank, and, if it did not end well, why and what was done.
+    """One rank cell: an outcome per rank, notes, and, if it did not end well, why and what was done.
 
     `standing`: where the ranks were at the deadline, if nothing is wrong with them.
     """
@@ -286,6 +288,7 @@ class CellResult(Printed):
     elapsed_s: float = 0.0
     world_size: int = 0
     standing: str = ""
+    notes: tuple[Note, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -32,6 +32,7 @@ LEAVES = {
     "recovered",
     "status",
     "tensors",
+    "notes",
     "wire",
     "ring",
     "machine",

@@ -21,7 +21,7 @@ ALLOWED = {
         "c10d._get_default_group", "c10d._world", "backend._allgather_base", "backend._reduce_scatter_base",
         "group._get_backend", "backend._start_coalescing", "backend._end_coalescing", "group._device_types",
         "dumps._dump_fr_trace_json", "dumps._dump_nccl_trace_json", "tensor._base",
-        "reducer._get_zeros_like_grad_buckets",
+        "reducer._get_zeros_like_grad_buckets", "tensor._version", "tensor._use_count", "storage._cdata",
     },
     "*": {"sys._getframe", "sys._current_frames", "os._exit"},
 }  # fmt: skip

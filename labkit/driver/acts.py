@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..notes import Finding
 from ..processes import ScriptedPid
 from ..timings import POLL_S
 from ..wire import Call, CallSite, CodeError, Frame, RankView
@@ -20,7 +21,7 @@ class Act:
     """What one rank does with one request; by default it answers "ok" at once.
 
     status: "ok", "error" (with `error`, "Type: message", raised at `line` of the cell), or "late": no answer until recovery
-        frees the rank. value, shown, printed, names, buffers: what it answers.
+        frees the rank. value, shown, printed, names, buffers, findings: what it answers.
     calls: what its beacon shows of the request; see `call`. fires: how many armed faults fire.
     after_s: the answer comes so many seconds later, by the script's clock (in a watched request only).
     process: "running", "stopped" or "dead" from now on. answers: False while the control thread is silent.
@@ -35,6 +36,7 @@ class Act:
     line: int = 1
     names: tuple[str, ...] = ()
     buffers: tuple[bytes, ...] = ()
+    findings: tuple[Finding, ...] = ()
     calls: tuple[Call, ...] = ()
     fires: int = 0
     after_s: float = 0.0

@@ -173,7 +173,7 @@ class IppTransport:
         content = message["content"]
         plain = {**content["outcome"], "output": to_plain(tuple(pending.output))}
         buffers = [bytes(part) for part in message["buffers"]]
-        pending.resolve(Reply(from_plain(plain), tuple(content["names"]), buffers))
+        pending.resolve(Reply(from_plain(plain), tuple(content["names"]), buffers, from_plain(content.get("findings", []))))
 
     # ---- the control channel
     def control(self, rank: int, op: str, payload: dict[str, Any]) -> Future[Any]:

@@ -255,7 +255,7 @@ class Ranks:
         diagnosis = self.judge(self.look(), started)
         if diagnosis.healthy and self.last is not None and self.last.diagnosis is not None and self.broken:
             return self.last.diagnosis  # what was seen when it broke; the ranks have moved on since
-        return diagnosis
+        return replace(diagnosis, notes=self.last.notes) if self.last is not None else diagnosis
 
     def made_now(self, evidence: Evidence) -> bool:
         """Whether any rank has made a call in the newest request."""

@@ -157,7 +157,8 @@ class Script:
         value, shown = (one.act.value, Shown(one.act.shown) if one.act.shown else None) if status == "ok" else (None, None)
         output = tuple(Stream(each.name, each.text) for each in one.pending.output)
         outcome = Outcome(one.rank, status, value, shown, output, raised, one.beat_s - one.started_s)
-        one.pending.resolve(Reply(loads(dumps(outcome)), one.act.names, list(one.act.buffers)))  # as if from another process
+        # as if from another process
+        one.pending.resolve(Reply(loads(dumps(outcome)), one.act.names, list(one.act.buffers), one.act.findings))
 
     def free(self, one: Rank) -> None:
         """What a release does to a busy rank: its wait is cut, or its code is interrupted."""

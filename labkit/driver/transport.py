@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..errors import RankError
+from ..notes import Finding
 from ..wire import CodeError, Outcome, Stream
 
 OnOutput = Callable[[int, str, str], None]
@@ -17,11 +18,12 @@ OnOutput = Callable[[int, str, str], None]
 
 @dataclass
 class Reply:
-    """A rank's answer: the outcome, the learner's variable names, raw buffers."""
+    """A rank's answer: the outcome, the learner's variable names, raw buffers, and what it has found in its cell."""
 
     outcome: Outcome
     names: tuple[str, ...] = ()
     buffers: list[bytes] = field(default_factory=list)
+    findings: tuple[Finding, ...] = ()
 
 
 class Pending:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import whereabouts
 from ..faults import FAULTS
+from ..notes import gather
 from ..registry import unknown
 from ..wire import CellResult, Diagnosis, Injection, OpResult, RecoveryReport, WorldStatus
 from . import cells
@@ -168,9 +169,11 @@ class World:
         outcomes = cells.outcomes(pendings, status)
         late = [outcome.rank for outcome in outcomes if outcome.status == "late"]
         fine = diagnosis is None or diagnosis.healthy
+        found = {pending.rank: pending.future.result().findings for pending in pendings if pending.done}
         result = CellResult(
             core.cell, outcomes, None if fine else diagnosis, recovery, time.monotonic() - started, self.world_size,
             whereabouts(diagnosis.evidence, late) if fine and diagnosis is not None else "",
+            gather(found, range(self.world_size)),
         )  # fmt: skip
         core.note(result, diagnosis.evidence if diagnosis is not None else None)
         return result

@@ -97,7 +97,8 @@ def _serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: l
         context.leave()
     plain = to_plain(outcome)
     plain["elapsed_s"] = time.monotonic() - started
-    return {"outcome": plain, "names": context.user_names()[:200]}, parts
+    found = context.tap.notes.take() if is_cell and context.tap is not None else []
+    return {"outcome": plain, "names": context.user_names()[:200], "findings": to_plain(found)}, parts
 
 
 def _value_or_shown(value: Any) -> dict[str, Any]:

@@ -40,6 +40,9 @@ class OpenCalls:
     def __len__(self) -> int:
         return len(self._works) + len(self._unknown)
 
+    def __contains__(self, work: object) -> bool:
+        return any(held is work for held, _ in list(self._works))
+
     def add(self, work: Any, line: Line) -> None:
         """A call whose work can be asked whether it is done."""
         with self._lock:

@@ -26,6 +26,7 @@ from . import monitored, torch_calls
 from .buckets import Buckets
 from .context import RankContext
 from .contract import Contract
+from .notes import Notes
 from .open_calls import Line, OpenCalls
 from .parts import NOTHING, Named, find_part
 from .raised import describe_error
@@ -81,6 +82,7 @@ class Tap:
         self.contract: Contract | None = None
         self.in_contract = False  # waiting, in safe mode, for what the other ranks are about to do
         self.samples = BeforeSamples()
+        self.notes = Notes(context)
         self.completes_on_return = True  # NCCL's calls return when they are enqueued
         self._number_in_cell = 0
         self._index = 0
@@ -151,6 +153,7 @@ class Tap:
             self._here.call = None  # an interrupt may come anywhere, and a call left here would hide all that follow
         if here.issued and self.completes_on_return:
             self._finish(here.issued, "done")
+        self.notes.after(name, args, kwargs, result)
         return result
 
     def _finish(self, issued: list[Line], state: str) -> None:
@@ -275,6 +278,7 @@ class Tap:
         self._here.call = None
         self._here.loose.clear()
         self.samples.begin_cell()
+        self.notes.begin_cell()
         self.open_calls.begin_cell()
 
     def end_cell(self) -> None:
@@ -290,12 +294,14 @@ class Tap:
     def close_cell(self, ok: bool) -> None:
         """The cell is over: what can't be asked counts as done if the cell ended well."""
         self.open_calls.close(ok)
+        self.notes.close(ok)
 
     def forget(self) -> None:
         """Drop what belongs to a generation that is over."""
         self.open_calls.clear()
         self._slots.clear()
         self._watched.clear()
+        self.notes.forget()
 
 
 _HOOK_ID = 4711

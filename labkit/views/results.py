@@ -14,6 +14,7 @@ from . import _html as h
 from ._base import add
 from ._output import error_groups, outcome_parts
 from ._text import cap, clean, fold, indent, label, one_line
+from .notes import note_block
 from .verdict import verdict_block
 
 MORE_TIME = "`%%ranks --deadline 60` gives a cell more time; world.recover() frees the ranks"
@@ -42,11 +43,12 @@ def late(result: CellResult) -> str:
 
 
 def cell_tree(result: CellResult) -> Tree:
-    """Output, errors, and what a judge says of a cell that did not end; a recovery last."""
+    """Output, errors, what a judge says of a cell that did not end, and notes; a recovery last."""
     parts = outcome_parts(result.outcomes, everyone(result), sources(result))
     verdicts = result.diagnosis.verdicts if result.diagnosis is not None else ()
     evidence = result.diagnosis.evidence if result.diagnosis is not None else None
     parts += [verdict_block(verdict, None if at else evidence) for at, verdict in enumerate(verdicts)]
+    parts += [note_block(note) for note in result.notes]
     if result.standing:
         parts.append(Block([Paragraph(late(result)), Paragraph(MORE_TIME + ".", "next")], "wait"))
     if result.recovery is not None:

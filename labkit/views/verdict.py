@@ -9,6 +9,7 @@ from ..wire import Diagnosis, Evidence, Injection, RankView, Verdict
 from ._base import add
 from ._text import count, fold, label, sentence
 from .calls import picture, side_parts
+from .notes import note_block
 
 
 def verdict_block(verdict: Verdict, evidence: Evidence | None = None, *, in_text: bool = False) -> Block:
@@ -50,16 +51,19 @@ def looked_at(evidence: Evidence) -> str:
 
 
 def diagnosis_parts(diagnosis: Diagnosis) -> list[Node]:
-    """All verdicts, the most important first; on a healthy world what was looked at."""
+    """All verdicts, the most important first; on a healthy world what was looked at. The last cell's notes follow."""
+    notes = [note_block(note) for note in diagnosis.notes]
     left = unfinished(diagnosis.evidence) if diagnosis.healthy else ""
     if left:
-        return [Block([Paragraph(f"no verdict: {left}", mark="…")], "wait")]
+        return [Block([Paragraph(f"no verdict: {left}", mark="…")], "wait"), *notes]
+    if diagnosis.healthy and notes:
+        return [Block([Paragraph(f"The ranks are well: {looked_at(diagnosis.evidence)}. But of the last cell:")]), *notes]
     if diagnosis.healthy:
         return [Block([Paragraph(f"no fault found: {looked_at(diagnosis.evidence)}", mark="✓")], "good")]
     shown, *rest = diagnosis.verdicts
     first, others = verdict_block(shown, diagnosis.evidence, in_text=True), [verdict_block(verdict) for verdict in rest]
     also: list[Node] = [Paragraph(f"And {count(len(others), 'more finding')}:")] if others else []
-    return [first, *also, *others]
+    return [first, *also, *others, *notes]
 
 
 _ENDINGS = {

@@ -37,6 +37,7 @@ def tap(alone: Any, rank_context: RankContext, monkeypatch: pytest.MonkeyPatch) 
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
 
+    from labkit.rank.notes.not_waited import WAITS
     from labkit.rank.tap import Tap
     from labkit.rank.torch_calls import TAPPED
 
@@ -45,6 +46,7 @@ def tap(alone: Any, rank_context: RankContext, monkeypatch: pytest.MonkeyPatch) 
         (c10d, TAPPED),
         (dist.Reducer, ("__init__", "prepare_for_backward")),
         (dist.ProcessGroup, ("monitored_barrier",)),
+        (dist.Work, (*WAITS, "is_completed")),
     ):
         for name in names:
             if hasattr(owner, name):

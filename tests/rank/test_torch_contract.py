@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import weakref
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from labkit.rank import torch_calls
+from labkit.rank.notes.not_waited import WAITS
 
 RANK = Path(__file__).resolve().parents[2] / "labkit" / "rank"
 
@@ -35,6 +37,10 @@ PARTS = {
     "group._module_fqn": ({"parts.py"}, "test_fsdp_knows_its_modules"),
     "reducer._get_zeros_like_grad_buckets": ({"buckets.py"}, "test_ddps_reducer_knows_its_buckets"),
     "tensor._base": ({"overlap.py"}, "test_a_view_knows_its_base"),
+    "tensor._version": ({"notes/not_waited.py"}, "test_a_tensor_counts_its_changes"),
+    "tensor._use_count": ({"notes/thrown_away.py"}, "test_a_tensor_and_its_memory_know_how_many_refer_to_them"),
+    "torch._C._storage_Use_Count": ({"notes/thrown_away.py"}, "test_a_tensor_and_its_memory_know_how_many_refer_to_them"),
+    "storage._cdata": ({"notes/thrown_away.py"}, "test_a_tensor_and_its_memory_know_how_many_refer_to_them"),
     "torch._dynamo": ({"forkserver.py"}, "test_the_module_that_the_fork_server_loads_early"),
 }
 OF_PYTHON = {"sys._getframe", "sys._current_frames", "os._exit"}  # documented
@@ -85,6 +91,48 @@ def test_what_is_used_of_the_module_without_documentation() -> None:
     found = {name.partition(".")[2] for _, name in _reads() if name.startswith("c10d.")}
     assert found == OF_C10D
     assert [name for name in sorted(found) if not hasattr(c10d, name)] == []
+
+
+# ---- tensors
+def test_a_tensor_counts_its_changes(alone: Any) -> None:
+    """A collective changes it as well, and is not counted: what is counted is the learner's."""
+    tensor = torch.ones(2)
+    before = tensor._version
+    dist.all_reduce(tensor)
+    dist.all_reduce(tensor, async_op=True).wait()
+    assert tensor._version == before
+    tensor += 1
+    assert tensor._version == before + 1
+
+
+def test_a_tensor_and_its_memory_know_how_many_refer_to_them() -> None:
+    tensor = torch.ones(4)
+    storage = tensor.untyped_storage()
+    alone = torch._C._storage_Use_Count(storage._cdata)
+    assert tensor._use_count() == 1
+    part = tensor[1:]
+    assert torch._C._storage_Use_Count(storage._cdata) == alone + 1
+    del part
+    parameter = torch.nn.Parameter(torch.ones(1))
+    (parameter * 2).sum().backward()
+    assert parameter.grad is not None
+    assert parameter.grad._use_count() == 2
+
+
+def test_a_handle_can_be_listened_to(alone: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its methods can be replaced, and it can be referred to weakly."""
+    asked: list[str] = []
+    wait = dist.Work.wait
+    monkeypatch.setattr(dist.Work, "wait", lambda work, *args: (asked.append("wait"), wait(work, *args))[1])
+    work = dist.all_reduce(torch.ones(1), async_op=True)
+    assert isinstance(work, dist.Work)
+    known = weakref.ref(work)
+    work.wait()
+    assert asked == ["wait"]
+    del work
+    assert known() is None
+    for name in WAITS:
+        assert callable(getattr(dist.Work, name))
 
 
 # ---- groups and backends

@@ -17,6 +17,7 @@ from labkit.exercises.primes import Roll
 from labkit.hosts import recorded as recorded_hosts
 from labkit.instruments.scripts import ScriptRun
 from labkit.labrecord import CheckSeen, Guess, LabRecord, OpSeen
+from labkit.notes import Note
 from labkit.schedule import ALGORITHMS, Link, Problem, count, predict, trace
 from labkit.schedule.nccl_log import recorded as recorded_log
 from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Timing
@@ -91,6 +92,7 @@ def every(samples: Any) -> dict[str, Any]:
         next(iter(TABLES.values())) if isinstance(TABLES, dict) else TABLES[0],
         ScriptRun("cell_5.py", "import torch", 2, "x", 1, {"0": (77.0, 1.5), "1": (77.0, 1.5)}, "boom", 2.0),
         DoctorReport(checks, ranks=4, elapsed_s=2.0),
+        Note("thrown-away", (0, 1), "all_reduce", "cell 7, line 3", "thrown away", "x stays. " * 20, "Name it", "f(x)"),
         checks[1],
         predict("ring", 4, 1 << 20, LINK),
         trace(RING, 1000),
@@ -149,7 +151,7 @@ def test_what_a_terminal_says_of_ranks_and_codes_a_page_says_too(record: Any) ->
 
 def test_html_is_escaped(samples: Any) -> None:
     for kind in ("CellResult", "OpResult", "Outcome", "Verdict", "Diagnosis", "CallGrid", "WorldStatus", "RecoveryReport",
-                 "Injection", "TensorTable", "CheckSeen", "Guess", "Roll", "ScriptRun", "Problem", "Row"):  # fmt: skip
+                 "Injection", "TensorTable", "Note", "CheckSeen", "Guess", "Roll", "ScriptRun", "Problem", "Row"):  # fmt: skip
         assert "<script" not in to_html(hostile(every(samples)[kind])), kind
 
 
