@@ -31,3 +31,4 @@ CUT_S = 0.3  # at least so long
 MOVING_S = 0.15  # a rank that has made a call within this time is at work
 SETTLE_MOST_S = 1.0  # for ranks at work to come to rest before a connection is cut
 SETTLE_POLL_S = 0.02
+VARIABLES_S = 60.0  # patience with large variables, however short the deadline of a cell is

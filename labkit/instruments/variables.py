@@ -13,21 +13,24 @@ from ..driver.checks import raise_first
 from ..driver.core import WorldCore, instrument
 from ..errors import UnknownName, UsageError, join_ranks
 from ..registry import unknown
+from ..tensors.replicas import Replicas
+from ..timings import VARIABLES_S
 from ..vocabulary import OWN_NAMES
 from ..wire import TensorTable
-
-LEAST_S = 60.0  # patience with large variables, however short the deadline of a cell is
+from .replicas import replicas
 
 
 @instrument
-def tensors(world: WorldCore, name: str, limit: int = 64) -> TensorTable:
+def tensors(world: WorldCore, name: str, limit: int = 64) -> TensorTable | Replicas:
     """A variable of all ranks as rank x element, before and after the last collective it entered.
 
-    Shows the first `limit` elements of each rank. UnknownName if no rank has it.
+    Shows the first `limit` elements of each rank; of a module, its parameters. UnknownName if no rank has it.
     """
-    replies = world.request("sample", {"name": name, "limit": limit}, deadline_s=max(world.deadline_s, LEAST_S))
+    replies = world.request("sample", {"name": name, "limit": limit}, deadline_s=max(world.deadline_s, VARIABLES_S))
     samples, missing, known = [], [], set()
     for outcome in replies.outcomes:
+        if isinstance(outcome.value, dict) and "module" in outcome.value:
+            return replicas(world, name)
         if isinstance(outcome.value, dict):
             missing.append(outcome.rank)
             known |= set(outcome.value["missing"])
@@ -47,7 +50,7 @@ def pull(world: WorldCore, name: str, ranks: Sequence[int] | int | None = None, 
     >>> world.pull("loss", ranks=[0, 1])                                 # doctest: +SKIP
     """
     payload = {"name": name, "limit_bytes": limit_bytes}
-    replies = world.request("pull", payload, ranks, deadline_s=max(world.deadline_s, LEAST_S), may_fail=True)
+    replies = world.request("pull", payload, ranks, deadline_s=max(world.deadline_s, VARIABLES_S), may_fail=True)
     have = [outcome.rank for outcome in replies.outcomes if outcome.ok]
     lack = [o.rank for o in replies.outcomes if not o.ok and o.error is not None and o.error.type == UnknownName.__name__]
     if have and lack and len(have) + len(lack) == len(replies.outcomes):
@@ -68,7 +71,7 @@ def push(world: WorldCore, ranks: Sequence[int] | int | None = None, **values: A
     >>> world.push(learning_rate=0.1)                                    # doctest: +SKIP
     """
     plain, arrays, buffers = pack(values)
-    limit_s = max(world.deadline_s, LEAST_S)
+    limit_s = max(world.deadline_s, VARIABLES_S)
     world.request("push", {"values": plain, "arrays": arrays}, ranks, deadline_s=limit_s, buffers=buffers)
 
 

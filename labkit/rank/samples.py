@@ -78,6 +78,11 @@ def sample(rank: int, name: str, tensor: torch.Tensor, before: BeforeSamples, li
     )  # fmt: skip
 
 
+def checksum(tensor: torch.Tensor) -> str:
+    """The same text for the same bytes, wherever and however the tensor lies."""
+    return _digest(plain_tensor(tensor.detach()).to("cpu").contiguous())
+
+
 def plain_tensor(data: torch.Tensor) -> torch.Tensor:
     """A tensor with one number per place, whatever it was; UsageError for one that has none."""
     try:

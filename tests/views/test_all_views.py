@@ -22,6 +22,7 @@ from labkit.schedule import ALGORITHMS, Link, Problem, count, predict, trace
 from labkit.schedule.nccl_log import recorded as recorded_log
 from labkit.schedule.records import Comparison, RankRun, ScheduleRun, Timing
 from labkit.schedule.sweeps import Crossing, Point, Sweep
+from labkit.tensors.replicas import Part, Replica, Replicas
 from labkit.timeline import make_timeline
 from labkit.views import VIEWS, row, to_html, to_text
 from labkit.views._html import as_html
@@ -93,6 +94,14 @@ def every(samples: Any) -> dict[str, Any]:
         ScriptRun("cell_5.py", "import torch", 2, "x", 1, {"0": (77.0, 1.5), "1": (77.0, 1.5)}, "boom", 2.0),
         DoctorReport(checks, ranks=4, elapsed_s=2.0),
         Note("thrown-away", (0, 1), "all_reduce", "cell 7, line 3", "thrown away", "x stays. " * 20, "Name it", "f(x)"),
+        Replicas(
+            4,
+            (
+                Replica("net", "model", "Net", tuple(Part(f"w{n}", what="values", sides=((0, 1), (2,))) for n in range(12))),
+                Replica("opt", "optimizer", "SGD", (Part("lr", "setting", sides=((0, 1, 2, 3),)),)),
+            ),
+            (("x", (0, 2)),),
+        ),
         checks[1],
         predict("ring", 4, 1 << 20, LINK),
         trace(RING, 1000),
@@ -151,7 +160,8 @@ def test_what_a_terminal_says_of_ranks_and_codes_a_page_says_too(record: Any) ->
 
 def test_html_is_escaped(samples: Any) -> None:
     for kind in ("CellResult", "OpResult", "Outcome", "Verdict", "Diagnosis", "CallGrid", "WorldStatus", "RecoveryReport",
-                 "Injection", "TensorTable", "Note", "CheckSeen", "Guess", "Roll", "ScriptRun", "Problem", "Row"):  # fmt: skip
+                 "Injection", "TensorTable", "Note", "Replicas", "CheckSeen",
+                 "Guess", "Roll", "ScriptRun", "Problem", "Row"):  # fmt: skip
         assert "<script" not in to_html(hostile(every(samples)[kind])), kind
 
 

@@ -19,7 +19,7 @@ from ..samples import LIMIT, plain_tensor, sample
 PULL_LIMIT_BYTES = 256 * 2**20
 
 
-def _find(context: RankContext, name: str) -> Any:
+def find(context: RankContext, name: str) -> Any:
     """A variable, or an attribute or item path of one ("model.weight", "grads[0]")."""
     base = name.replace("[", ".").split(".", 1)[0].strip()
     if base not in context.namespace:
@@ -31,11 +31,13 @@ def _find(context: RankContext, name: str) -> Any:
 
 @OPS.register("sample")
 def sample_op(context: RankContext, *, name: str, limit: int = LIMIT) -> Any:
-    """A TensorSample of a variable, or None if this rank does not have it."""
+    """A TensorSample of a variable; a dictionary if this rank does not have it, or if it is a module."""
     base = name.replace("[", ".").split(".", 1)[0].strip()
     if base not in context.namespace:
         return {"missing": context.user_names()}
-    value = _find(context, name)
+    value = find(context, name)
+    if isinstance(value, torch.nn.Module):
+        return {"module": name}
     if not isinstance(value, torch.Tensor):
         try:
             value = torch.as_tensor(value)
@@ -47,7 +49,7 @@ def sample_op(context: RankContext, *, name: str, limit: int = LIMIT) -> Any:
 @OPS.register("pull")
 def pull(context: RankContext, *, shell: Any, name: str, limit_bytes: int = PULL_LIMIT_BYTES) -> Any:
     """Numbers as raw bytes, plain values as JSON, anything else as what it looks like."""
-    value = _find(context, name)
+    value = find(context, name)
     if isinstance(value, torch.Tensor):
         value = plain_tensor(value.detach()).to("cpu")
         narrow = value.is_floating_point() and value.element_size() < 4 and value.dtype != torch.float16
