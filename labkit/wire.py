@@ -99,6 +99,8 @@ class RankView:
 
     `process`: "running", "stopped" (SIGSTOP), "dead" or "unknown".
     `activity`: "idle" (waits for a cell), "cell" (runs cell `cell`) or "call" (inside its last call).
+    `stack_from`: "control", "signal" or "py-spy" of a rank that lives; of one that is gone "crash" (written as it ended) or
+    "seen" (of the last look before).
     `answers`: the rank's control thread answered; False while a rank holds the interpreter lock.
     `blocked`: asynchronous calls are open and the main thread uses no processor: it waits for one of them
     in C++ (DDP's backward), through a name, or by asking again and again.

@@ -63,6 +63,14 @@ def _library_function(frames: tuple[Frame, ...]) -> str:
     return f"{name} of {owner}" if owner else name
 
 
+def of_a_thread(view: RankView) -> str:
+    """A clause on what ended another thread of the rank, with a space before it; "" if nothing did."""
+    error = view.thread_error
+    if error is None:
+        return ""
+    return f" (one of its threads raised {error.said()}" + (f" at {error.site})" if error.site is not None else ")")
+
+
 def doing(view: RankView) -> str:
     """What a rank is in, a call without its number: ranks that still make calls are rarely at the same number."""
     if view.process in (ProcessState.DEAD, ProcessState.STOPPED):

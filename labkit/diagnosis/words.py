@@ -168,6 +168,14 @@ def call_side(world: Alignment, ranks: tuple[int, ...], call: Call) -> Side:
     return side(world.evidence, ranks, word, call.site)
 
 
+def thread_sides(world: Alignment, ranks: Iterable[int]) -> tuple[Side, ...]:
+    """A side for each of these ranks in which another thread has raised."""
+    errors = {rank: world.views[rank].thread_error for rank in ranks}
+    return tuple(
+        side(world.evidence, (rank,), f"a thread raised {error.said()}", error.site) for rank, error in errors.items() if error
+    )
+
+
 def wait_sides(world: Alignment, ranks: Iterable[int]) -> tuple[Side, ...]:
     """A side for every call that some of these ranks wait in."""
     found: dict[tuple[str, str], list[int]] = {}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..frames import parse_dump, trimmed, users_frame
+from ..frames import parse_crash, parse_dump, trimmed, users_frame
 from ..processes import Identity, ScriptedPid, send, state_of_pid
 from ..ring import RingReader, RingState, read_beat, read_ring
 from ..timings import ANSWER_S, DUMP_S
@@ -54,6 +54,7 @@ class Feed:
     def __init__(self, folder: Path, seats: Sequence[Seat], transport: Transport) -> None:
         self._folder, self._seats, self._transport = folder, seats, transport
         self._readers: dict[int, RingReader] = {}
+        self._seen: dict[int, tuple[tuple[int, int], tuple[Frame, ...]]] = {}  # by process: cell, number of calls, stack
 
     def beats(self) -> tuple[float, ...]:
         """When each rank's beacon last moved; the cheap question that is asked often."""
@@ -109,8 +110,21 @@ class Feed:
             more |= {name: from_plain(answer.get(name)) for name in ("handling", "thread_error")}
         elif ask and process == "running":
             stack, source = self._dump(seat)
+        elif process == "dead":
+            stack, source = self._last_stack(seat, state)
+        if stack and process == "running" and state is not None:
+            self._seen[seat.pid] = (state.cell, state.count), stack
         view = _merge(seat, state, process, stack, source, error, answers=answers)
         return dataclasses.replace(view, **more)
+
+    def _last_stack(self, seat: Seat, state: RingState | None) -> tuple[tuple[Frame, ...], str]:
+        """Of a process that is gone: the stack written as it ended, else that of the last look if no call came later."""
+        crash = self._folder / f"rank-{seat.rank}.crash"
+        stack = parse_crash(crash.read_text(errors="replace")) if crash.exists() else ()
+        if stack:
+            return stack, "crash"
+        at, seen = self._seen.get(seat.pid, ((0, 0), ()))
+        return (seen, "seen") if state is not None and at == (state.cell, state.count) else ((), "")
 
     def _dump(self, seat: Seat) -> tuple[tuple[Frame, ...], str]:
         """A stack without the rank's help: by signal, or by py-spy."""

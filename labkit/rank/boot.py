@@ -23,8 +23,8 @@ from ..vocabulary import OWN_NAMES
 from . import dispatch
 from .backends import make_backend
 from .context import RankContext
+from .crashes import Stacks
 from .groups import Groups
-from .sites import dump_on_signal
 from .tap import Tap
 
 
@@ -85,7 +85,7 @@ def make_context(namespace: dict[str, Any]) -> RankContext:
     values = {"rank": context.rank, "world_size": context.world_size, "device": device, "torch": torch, "dist": dist}
     context.own = {name: values[name] for name in OWN_NAMES}
     context.restore_names()
-    dump_on_signal(context.run_dir / f"rank-{context.rank}.stack")
+    Stacks(context.run_dir, context.rank).install()
     context.leave()
     return context
 

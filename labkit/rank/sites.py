@@ -6,11 +6,8 @@ dictionary look-up per frame that says whether a file is the learner's. It ends 
 
 from __future__ import annotations
 
-import faulthandler
-import signal
 import sys
 import threading
-from pathlib import Path
 from types import FrameType
 
 from ..frames import CELL_RUNNER, IS_USERS, function_name, is_users_file, trimmed, users_frame
@@ -65,10 +62,3 @@ def main_stack() -> tuple[Frame, ...]:
         frames.append(users_frame(frame.f_code.co_filename, frame.f_lineno or 0, function_name(frame.f_code)))
         frame = frame.f_back
     return trimmed(frames[::-1])
-
-
-def dump_on_signal(path: Path) -> None:
-    """SIGUSR1 makes the interpreter write every thread's stack to `path`, even while its lock is held."""
-    # the file object must live as long as the process: faulthandler keeps only the descriptor
-    dump_on_signal.file = path.open("w")  # type: ignore[attr-defined]
-    faulthandler.register(signal.SIGUSR1, file=dump_on_signal.file, all_threads=True, chain=False)  # type: ignore[attr-defined]

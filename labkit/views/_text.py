@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..errors import count
-from ..phrases import bands, columns, fold, label, sentence, wrapped
+from ..phrases import bands, columns, cut, fold, label, sentence, wrapped
 
 __all__ = [
     "INDENT", "LIMIT", "bands", "cap", "clean", "columns", "count", "fold", "indent", "label", "one_line", "sentence", "wrapped",
@@ -49,9 +49,9 @@ def cap(text: str, already_cut: int = 0, limit: int = LIMIT, rest: str = "") -> 
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """The first line that says something, shortened if need be."""
+    """The first line that says something; a long one is cut in the middle, since messages name the matter at the end."""
     first = next((line.strip() for line in clean(text).splitlines() if line.strip()), "")
-    return first if len(first) <= limit else first[: limit - 3] + "..."
+    return cut(first, limit)
 
 
 def indent(text: str, by: str = INDENT) -> str:

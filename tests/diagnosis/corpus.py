@@ -9,6 +9,11 @@ from labkit.wire import Call, CallSite, CodeError, Evidence, Frame
 
 from .build import ECHO, world
 
+PEEK = (
+    Frame("cell 7", 1, "<module>"),
+    Frame("cell 7", 2, "peek"),
+    Frame("/lib/python3.11/ctypes/__init__.py", 517, "string_at"),
+)
 ALONE = "if rank == 0:\n    dist.all_reduce(x)"
 BRANCH = "if rank == 0:\n    dist.all_reduce(x)\nelse:\n    dist.broadcast(x)"
 
@@ -45,6 +50,7 @@ def cases() -> list[Case]:
 
 @group
 def process() -> list[Case]:
+    crash, left = ({"stack": stack, "stack_from": "crash"} for stack in (PEEK, PEEK[:2]))
     return [
         Case("killed", _w("ar1 ar2", {2: "ar1 die"}).evidence(), "LK001", (2,),
              "rank 2 died (killed by SIGKILL) while ranks 0, 1 and 3 wait in all_reduce #2 (cell 7, line 2).", "abort"),
@@ -52,6 +58,15 @@ def process() -> list[Case]:
              "rank 1 died (exit code 3) while rank 0 waits in all_reduce #1 (cell 7, line 1).", "abort"),
         Case("died idle", _w("ar1", {2: "ar1 die"}, 3).evidence(), "LK001", (2,),
              "rank 2 died (killed by SIGKILL); its last call was all_reduce #1 (cell 7, line 1).", "abort"),
+        Case("segmentation fault", _w("ar1 ar2", {1: "ar1 die"}, 2).but(1, exit_code=-11, **crash).evidence(), "LK001", (1,),
+             "rank 1 died of a segmentation fault in string_at, called in peek (cell 7, line 2), reached through line 1 "
+             "while rank 0 waits in all_reduce #2 (cell 7, line 2).", "abort"),
+        Case("killed, seen before", _w("ar1", {1: "die"}, 2).but(1, stack=PEEK, stack_from="seen").evidence(), "LK001", (1,),
+             "rank 1 died (killed by SIGKILL), last seen in string_at, called in peek (cell 7, line 2), reached through line 1, "
+             "while rank 0 waits in all_reduce #1 (cell 7, line 1).", "abort"),
+        Case("os._exit", _w("ar1", {1: "die"}, 2).but(1, exit_code=3, **left).evidence(), "LK001", (1,),
+             "rank 1 died (exit code 3) in peek (cell 7, line 2), reached through line 1 while rank 0 waits in all_reduce #1 "
+             "(cell 7, line 1).", "abort"),
         Case("died in the call", _w("ar1", {1: "die"}, 3).but(1, exit_code=-11).evidence(), "LK001", (1,)),
         Case("stopped", _w("ar1 bar2", {0: "ar1 stop"}).evidence(), "LK002", (0,),
              "rank 0 is stopped (SIGSTOP) while ranks 1-3 wait in barrier #2 (cell 7, line 2).", "hang"),

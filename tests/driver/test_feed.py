@@ -222,3 +222,21 @@ def test_damaged_beacons_never_end_a_diagnosis(damages: list[tuple[int, int, byt
         evidence = Feed(folder, seats, Control({})).look(base, ask=False, sources=lambda cell: "one\ntwo\nthree\n")
         assert len(evidence.ranks) == 2
         str(judge(evidence))
+
+
+def test_a_dead_ranks_stack_is_the_one_that_it_left_or_that_was_seen_last(here) -> None:
+    folder, seats = here
+    seen = (Frame("cell 4", 3, "grow", users=True),)
+    feed = Feed(folder, seats, Control({0: answer([]), 1: {**answer([]), "stack": to_plain(list(seen))}}))
+    ring = RingWriter(folder / "rank-1.beacon", 1, seats[1].pid)
+    ring.state(cell=4, activity="cell", now_s=1.0, started_s=1.0, generation=1)
+    assert feed.look(Evidence(2)).ranks[1].stack == seen
+    seats[1].exit_code = -9
+    view = feed.look(Evidence(2), ask=False).ranks[1]
+    assert (view.stack, view.stack_from) == (seen, "seen")
+    ring.issue(Call(1, 1, "barrier"))  # it was elsewhere by then
+    assert feed.look(Evidence(2), ask=False).ranks[1].stack == ()
+    crash = 'Fatal Python error: Aborted\n\nCurrent thread 0x1 (most recent call first):\n  File "cell 4", line 9 in f\n'
+    (folder / "rank-1.crash").write_text(crash)
+    view = feed.look(Evidence(2), ask=False).ranks[1]
+    assert (view.line, view.stack_from) == (CallSite("cell 4", 9, "f"), "crash")

@@ -8,8 +8,8 @@ from ...vocabulary import PENDING, CallState, Ending, Standing
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, Altered, Disagreement
+from ..deaths import way_of_death
 from ..rule import Rule, rule
-from .lk001_rank_died import way_of_death
 
 
 @rule

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import join_ranks
 from ...vocabulary import Standing
 from ...wire import Verdict
 from .. import words
@@ -36,13 +37,17 @@ class LeftEarly(Rule):
         live = any(world.waits[rank].live for rank in waiters)
         sure = len(waiters) > len(gone) or unconditional(world.evidence, call.site)
         cell = f"cell {world.focus}"
+        threads = words.thread_sides(world, gone)
+        thread = f"; {join_ranks(threads[0].ranks)}: {threads[0].did}{words.at(threads[0].site)}" if threads else ""
         return self.say(
             world,
             f"{words.verb(gone, 'has', 'have')} finished {cell} without {words.named(call)}, in which "
-            f"{words.verb(waiters, *(('waits', 'wait') if live else ('waited', 'waited')))}{words.at(call.site)}",
+            f"{words.verb(waiters, *(('waits', 'wait') if live else ('waited', 'waited')))}{words.at(call.site)}{thread}",
             gone if sure else tuple(sorted((*gone, *waiters))),
-            sides=(words.side(world.evidence, gone, f"finished {cell}", None), *words.wait_sides(world, waiters)),
-            fix="Let every rank make the same number of calls: same steps, no break on one rank only",
+            sides=(words.side(world.evidence, gone, f"finished {cell}", None), *threads, *words.wait_sides(world, waiters)),
+            fix="Fix the line that raised in the thread: its calls were not made"
+            if threads
+            else "Let every rank make the same number of calls: same steps, no break on one rank only",
             facts=(_counts(world, call.group), *words.last_calls(world, gone)),
         )
 

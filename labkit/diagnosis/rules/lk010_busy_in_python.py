@@ -9,7 +9,7 @@ from ...wire import CallSite, RankView, Side, Verdict
 from .. import words
 from ..alignment import Alignment
 from ..rule import Rule, rule
-from ..where import place
+from ..where import of_a_thread, place
 
 
 @rule
@@ -33,21 +33,29 @@ class BusyInPython(Rule):
         ranks, waits = _busy_ranks(world), words.main_wait(world, world.waits)
         if not ranks or (waits is None and not world.algorithm):
             return None
-        text = " and ".join(_busy(world, rank) for rank in ranks)
+        text = " and ".join(_busy(world, rank) + of_a_thread(world.views[rank]) for rank in ranks)
         if world.algorithm:
             text += words.wait_in_schedule(world, ranks, before="; ")
         elif waits is not None:
             late = tuple(rank for rank in ranks if _came_late(world, rank))
-            text += f"{':' if late == ranks else ' while'} {_waiting(world, words.in_call(world, *waits))}"
+            before = ":" if late == ranks else f"{',' * (', ' in text)} while"
+            text += f"{before} {_waiting(world, words.in_call(world, *waits))}"
             text += "".join(f"; meanwhile rank {rank} was {place(world.views[rank])}" for rank in late if world.views[rank].path)
         mute = any(_mute(world.views[rank]) for rank in ranks)
+        raised = any(world.views[rank].thread_error is not None for rank in ranks)
         advice = "Find the C code that keeps the lock (py-spy shows it)" if mute else "See why that line takes so long"
         return self.say(
             world,
             text,
             ranks,
-            sides=tuple(_side(world, rank) for rank in ranks) + words.wait_sides(world, world.waits),
-            fix=f"{advice}, and do not leave such work to one rank alone",
+            sides=(
+                *(_side(world, rank) for rank in ranks),
+                *words.thread_sides(world, ranks),
+                *words.wait_sides(world, world.waits),
+            ),
+            fix="Fix the line that raised in the thread: what waits for its work waits for good"
+            if raised
+            else f"{advice}, and do not leave such work to one rank alone",
             facts=words.last_calls(world, ranks),
         )
 
@@ -110,5 +118,9 @@ def _busy(world: Alignment, rank: int) -> str:
 
 def _side(world: Alignment, rank: int) -> Side:
     view = world.views[rank]
-    did = "holds the interpreter lock" if _mute(view) else "came too late" if _came_late(world, rank) else "has not come"
+    if _came_late(world, rank):
+        return words.side(world.evidence, (rank,), "came too late", _site(view))
+    where = place(view) if view.activity != Activity.IDLE else ""
+    inside = where.partition(" (")[0].partition(", called")[0] if where.startswith("in ") else ""
+    did = "holds the interpreter lock" if _mute(view) else f"is still {inside}" if inside else "has not come"
     return words.side(world.evidence, (rank,), did, _site(view))
