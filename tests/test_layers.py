@@ -54,6 +54,7 @@ EVERYTHING_BUT_RANK = SPECS | {
     "cli",
     "testing",
     "animate",
+    "still",
     "bench",
     "hosts",
 }
@@ -76,6 +77,7 @@ LAYERS: dict[str, tuple[set[str], set[str]]] = {
     "notebook": (EVERYTHING_BUT_RANK, {"numpy", "IPython"} | WIDGETS),
     "cli": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "packaging"}),
     "testing": (EVERYTHING_BUT_RANK, {"numpy", "psutil", "pytest"}),
+    "still": (SPECS | {"views"}, {"PIL"}),
     "animate": (SPECS | {"views"}, {"numpy", "PIL", "av"}),
     "bench": (EVERYTHING_BUT_RANK, set()),
     "hosts": (EVERYTHING_BUT_RANK, {"psutil"}),

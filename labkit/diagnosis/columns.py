@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from ..callgrid import Column
 from ..calls import site_key
+from ..makings import OF_ALL, OF_MEMBERS
 from ..vocabulary import CallState, Ending
 from ..wire import Call, Verdict
 from .alignment import Alignment, SequenceError, Wait
+from .makings import uneven
 from .sequences import aligned
 
 BEFORE = 5  # columns before the frame, where not all have room
@@ -67,6 +69,12 @@ class Frame:
     lacking: frozenset[int] = frozenset()
     loud: frozenset[int] = frozenset()
     num_wrong: int = 0
+    met_s: float = 0.0
+
+    def late_s(self, columns: Columns, rank: int) -> float:
+        """How long a rank has waited in the framed call for one that came late."""
+        call = columns.at(rank, self.column) if self.met_s else None
+        return max(0.0, self.met_s - call.issued_s) if call is not None and rank not in self.loud else 0.0
 
 
 def lay_out(world: Alignment, verdict: Verdict | None, group: str, lines: dict[int, list[Call]]) -> Columns:
@@ -118,6 +126,8 @@ def find_frame(world: Alignment, verdict: Verdict | None, group: str, columns: C
         return Frame()
     odd = frozenset(verdict.culprits)
     error, found = world.sequence_error, world.disagreement
+    if verdict.rule == "groups-not-alike" or group in (OF_ALL, OF_MEMBERS):
+        return _makings_frame(world, group, columns, odd)
     if error is not None:
         return _slip_frame(error, columns, odd) if error.track.group == group else Frame()
     if found is not None and found.track.group == group:
@@ -156,6 +166,13 @@ def _slip_frame(error: SequenceError, columns: Columns, odd: frozenset[int]) -> 
     return Frame(first, framed, frozenset(shorter) & odd, odd, wrong)
 
 
+def _makings_frame(world: Alignment, group: str, columns: Columns, odd: frozenset[int]) -> Frame:
+    """Where the ranks do not make the same group; columns are torch's own numbers. All else follows from it."""
+    found = uneven(world) if group in (OF_ALL, OF_MEMBERS) else None
+    at = next((at for at in range(columns.number) if found is not None and columns.seq(at) == found.number), -1)
+    return Frame(at, (at,), odd, odd) if at >= 0 else Frame()
+
+
 def _late_frame(world: Alignment, columns: Columns, odd: frozenset[int]) -> Frame:
     """The call to which a culprit came last, by most."""
     late: dict[int, float] = {}
@@ -164,4 +181,6 @@ def _late_frame(world: Alignment, columns: Columns, odd: frozenset[int]) -> Fram
             others = [line[at].issued_s for other, line in columns.by_rank.items() if other not in odd and at in line]
             late[at] = max(late.get(at, 0.0), call.issued_s - max(others, default=call.issued_s))
     at = max(late, key=lambda column: late[column], default=-1)
-    return Frame(at, (at,), loud=odd) if at >= 0 and late[at] > 0 else Frame()
+    if at < 0 or late[at] <= 0:
+        return Frame()
+    return Frame(at, (at,), loud=odd, met_s=max(columns.by_rank[rank][at].issued_s for rank in odd if rank in columns.by_rank))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..callgrid import CallGrid, CallTrack, MessageTrack, Place, Row
 from ..errors import count
+from ..makings import OF_ALL, OF_MEMBERS, OWN
 from ..ring import SLOTS
 from ..vocabulary import Standing
 from ..wire import Call, Evidence, Verdict
@@ -24,7 +25,7 @@ FOLD_FROM = 8  # ranks; of fewer each has a row
 MOST_TRACKS = 4
 MOST_MESSAGES = 12
 ROOM = 16  # columns
-MAKINGS = ("new_group", "split_group")  # they make a group and are no call of one
+
 
 _ENDS = {
     Standing.DEAD: "dead", Standing.STOPPED: "stopped", Standing.RAISED: "raised", Standing.FINISHED: "left",
@@ -51,6 +52,7 @@ def call_grid(
     world = align(evidence) if world is None else world
     chosen, lines = _chosen(world, cells)
     tracks = [] if world.algorithm else [_track(world, verdict, group, mine) for group, mine in _by_group(world, lines).items()]
+    tracks = [drawn for drawn in tracks if drawn.frame >= 0 or drawn.group not in (OF_ALL, OF_MEMBERS)]
     waited_s = {rank: (wait.call, _waited_s(world, rank)) for rank, wait in world.waits.items()}
     sent = [] if world.algorithm else messages(lines, waited_s)
     shown = [each for each in sent if each.trouble] + [each for each in sent if not each.trouble][::-1]
@@ -83,8 +85,8 @@ def _by_group(world: Alignment, lines: Lines) -> dict[str, dict[int, list[Call]]
     found: dict[str, dict[int, list[Call]]] = {}
     floors: dict[str, int] = {}
     for rank, line in lines.items():
-        for group in dict.fromkeys(call.group for call in line):
-            calls = [call for call in line if call.seq and call.group == group and call.op not in MAKINGS]
+        for group in dict.fromkeys(call.group for call in line if call.group != OWN):
+            calls = [call for call in line if call.seq and call.group == group]
             if calls:
                 found.setdefault(group, {})[rank] = calls
                 if len(world.calls[rank]) >= SLOTS:
@@ -112,7 +114,8 @@ class _Drawn:
 
 def _track(world: Alignment, verdict: Verdict | None, group: str, lines: dict[int, list[Call]]) -> _Drawn:
     named = {r for line in lines.values() for call in line[:1] for r in call.group_ranks}
-    members = tuple(sorted(named)) or (tuple(range(world.evidence.world_size)) if group == "world" else tuple(sorted(lines)))
+    everyone, whole = tuple(range(world.evidence.world_size)), group in ("world", OF_ALL)
+    members = tuple(sorted(named)) if named and group not in (OF_ALL, OF_MEMBERS) else everyone if whole else tuple(sorted(lines))
     columns = lay_out(world, verdict, group, lines)
     frame = find_frame(world, verdict, group, columns)
     shown = columns.window(frame.column, ROOM)
@@ -125,9 +128,10 @@ def _track(world: Alignment, verdict: Verdict | None, group: str, lines: dict[in
         places = tuple(_place(columns, frame, rank, at) for at in shown)
         mine = lines.get(rank, [])
         waits = rank in world.waits and world.waits[rank].call.group == group and not world.waits[rank].call.p2p
+        waited_s = _waited_s(world, rank) if waits else frame.late_s(columns, rank)
         rows[rank] = Row(
             (rank,), places, rank in odd, True, len(mine), sum(call.state == "done" for call in mine),
-            columns.shift(rank) if columns.by_site and rank in odd else 0, _waited_s(world, rank) if waits else 0.0,
+            columns.shift(rank) if columns.by_site and rank in odd else 0, waited_s,
             "" if waits else _end(world, group, rank),
         )  # fmt: skip
     track = CallTrack(

@@ -98,8 +98,11 @@ def _messages(track: MessageTrack) -> list[str]:
 def _key(grid: CallGrid) -> str:
     rows = [row for track in grid.tracks for row in track.rows]
     places = [place for row in rows for place in row.places]
-    letters = {say.family(place.call)[0]: say.kind(place.call) for place in places if place.call is not None}
-    parts = [f"{letter} {name}" for letter, name in letters.items()]
+    letters: dict[str, list[str]] = {}
+    for call in (place.call for place in places if place.call is not None):
+        names = letters.setdefault(say.family(call)[0], [])
+        names += [say.kind(call)] if say.kind(call) not in names else []
+    parts = [f"{letter} {', '.join(names)}" for letter, names in letters.items()]
     parts += ["[-] no call"] if any(place.hole for place in places) else []
     parts += ["(x) waits, not returned"] if any(place.is_open for place in places) else []
     parts += ["| its calls end here"] if any(row.end for row in rows) else []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ..callgrid import CallGrid, CallTrack, Message, Place, Row
+from ..diagnosis.words import named
 from ..errors import count, join_ranks
 from ..units import format_bytes, format_seconds
 from ..wire import Call
@@ -15,16 +17,18 @@ _FAMILIES: tuple[tuple[str, str, str], ...] = (
     ("all_reduce", "A", "a"), ("reduce_scatter", "S", "a"), ("reduce", "R", "a"), ("broadcast", "B", "b"),
     ("all_gather", "G", "b"), ("gather", "g", "b"), ("scatter", "C", "b"), ("all_to_all", "X", "b"), ("barrier", "|", "n"),
     ("monitored_barrier", "|", "n"), ("send", "s", "b"), ("recv", "r", "b"),
+    ("new_group", "N", "n"), ("split_group", "N", "n"),
 )  # fmt: skip
+_BUCKET = "DDP's gradient bucket"
 
 
 def family(call: Call) -> tuple[str, str]:
     """Letter and hue of a call.
 
-    >>> family(Call(1, 1, "all_gather_into_tensor")), family(Call(1, 1, "all_reduce", part="DDP bucket 0 of step 3"))
+    >>> family(Call(1, 1, "all_gather_into_tensor")), family(Call(1, 1, "all_reduce", part="DDP's gradient bucket 0 of step 3"))
     (('G', 'b'), ('D', 'a'))
     """
-    if call.part.startswith("DDP"):
+    if call.part.startswith(_BUCKET):
         return "D", "a"
     found = [(letter, hue) for name, letter, hue in _FAMILIES if call.op.startswith(name)]
     return found[0] if found else ("?", "n")
@@ -33,12 +37,10 @@ def family(call: Call) -> tuple[str, str]:
 def kind(call: Call) -> str:
     """What a letter stands for.
 
-    >>> kind(Call(1, 1, "all_reduce", part="DDP bucket 0 of step 3")), kind(Call(1, 1, "barrier"))
-    ('DDP bucket', 'barrier')
+    >>> kind(Call(1, 1, "all_reduce", part="DDP's gradient bucket 0 of step 3")), kind(Call(1, 1, "barrier"))
+    ("DDP's gradient bucket", 'barrier')
     """
-    if call.part.startswith("DDP"):
-        return "DDP bucket"
-    return f"FSDP {call.op}" if call.part.startswith("FSDP") else call.asked or call.op
+    return re.split(r" of | \d| \(", call.part)[0] or call.name
 
 
 def seconds(value: float) -> str:
@@ -73,12 +75,12 @@ def label(row: Row, grid: CallGrid) -> tuple[str, str]:
 def about_call(call: Call) -> str:
     """All there is to say of one call, in one line."""
     size = f"{'x'.join(map(str, call.shape)) or 'scalar'} {call.dtype} ({format_bytes(call.num_bytes)})" if call.dtype else ""
-    parts = [call.part, size, call.reduce_op, f"root {call.root}" if call.root >= 0 and call.seq else "", *_place(call)]
+    parts = [size, call.reduce_op, f"root {call.root}" if call.root >= 0 and call.seq else "", *_place(call)]
     if call.state == "done" and call.returned_s >= call.issued_s > 0:
         parts.append(f"returned after {format_seconds(call.returned_s - call.issued_s)}")
     elif call.state != "done":
         parts.append("not returned" if call.state in ("issued", "begun") else call.state)
-    return f"{call}: " + ", ".join(filter(None, parts))
+    return f"{named(call)}: " + ", ".join(filter(None, parts))
 
 
 def _place(call: Call) -> list[str]:
@@ -92,7 +94,7 @@ def about_place(place: Place, row: Row, track: CallTrack, at: int) -> str:
     if place.call is not None:
         return f"{who}: {about_call(place.call)}"
     other = next((r.places[at].call for r in track.rows if r.member and r.places[at].call is not None), None)
-    return f"{who}: no call here, where others have {other}" if other else f"{who}: no call here"
+    return f"{who}: no call here, where others have {named(other)}" if other else f"{who}: no call here"
 
 
 def lacks(track: CallTrack, at: int) -> str:
@@ -113,7 +115,9 @@ def about_row(row: Row, track: CallTrack) -> str:
     last = next((place.call for place in reversed(row.places) if place.is_open), None)
     if row.waited_s and last is not None:
         where = f" ({last.site})" if last.site is not None else ""
-        said.append(f"{'waits' if len(row.ranks) == 1 else 'wait'} {seconds(row.waited_s)} in {last}{where}")
+        said.append(f"{'waits' if len(row.ranks) == 1 else 'wait'} {seconds(row.waited_s)} in {named(last)}{where}")
+    elif row.waited_s:
+        said.append(f"waited {seconds(row.waited_s)}")
     if row.end:
         said.append({"left": "its cell has ended"}.get(row.end, row.end) if len(row.ranks) == 1 else row.end)
     return f"{track.group}: {who}: {', '.join(said)}" if track.group != "world" else f"{who}: {', '.join(said)}"

@@ -77,7 +77,7 @@ def _key(grid: CallGrid) -> str:
 
 def side_parts(sides: Sequence[Side], culprits: Collection[int]) -> list[Node]:
     """Who did what, at which line, with the line quoted."""
-    return [_side(side, bool(set(side.ranks) & set(culprits))) for side in sides]
+    return [_side(side, set(side.ranks) <= set(culprits)) for side in sides]
 
 
 def side_line(side: Side) -> str:

@@ -28,7 +28,7 @@ def left() -> Evidence:
 
 
 def _bucket(call: Call) -> Call:
-    return replace(call, part=f"DDP bucket {call.index} of step 1") if call.site and call.site.line == 11 else call
+    return replace(call, part=f"DDP's gradient bucket {call.index} of step 1") if call.site and call.site.line == 11 else call
 
 
 def skipped(ranks: int = 64, calls: int = 9970, odd: int = 37, at: int = 9930) -> Evidence:

@@ -123,11 +123,11 @@ def test_each_row_is_one_stop_with_a_sentence_and_only_what_disagrees_has_a_stop
     page = page_of(call_grid(left()))
     stops = [attrs["aria-label"] for _, attrs in page.found if "tabindex" in attrs]
     assert stops == [
-        "rank 0: 4 calls returned, waits 12 s in all_reduce #5 (cell 7, line 11)",
-        "rank 1: 4 calls returned, waits 12 s in all_reduce #5 (cell 7, line 11)",
+        "rank 0: 4 calls returned, waits 12 s in DDP's gradient bucket 5 of step 1 (all_reduce #5) (cell 7, line 11)",
+        "rank 1: 4 calls returned, waits 12 s in DDP's gradient bucket 5 of step 1 (all_reduce #5) (cell 7, line 11)",
         "rank 2: 4 calls returned, no call #5, its cell has ended",
-        "rank 2: no call here, where others have all_reduce #5",
-        "rank 3: 4 calls returned, waits 12 s in all_reduce #5 (cell 7, line 11)",
+        "rank 2: no call here, where others have DDP's gradient bucket 5 of step 1 (all_reduce #5)",
+        "rank 3: 4 calls returned, waits 12 s in DDP's gradient bucket 5 of step 1 (all_reduce #5) (cell 7, line 11)",
     ]
     assert set(stops) <= set(page.titles)
 
@@ -156,7 +156,7 @@ def test_every_style_is_in_the_sheet_and_every_theme_has_its_colours() -> None:
 
 def test_the_key_names_only_what_is_drawn() -> None:
     assert [words for _, _, words in legend(call_grid(left()))] == [
-        "broadcast", "DDP bucket", "all_reduce", "waits, not returned", "no call",
+        "broadcast", "DDP's gradient bucket", "all_reduce", "waits, not returned", "no call",
     ]  # fmt: skip
 
 
