@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .phrases import WIDTH, bands, columns
+from .phrases import HANGING, WIDTH, bands, columns
 from .registry import Registry
 
 _LEAST = 24  # characters of a last column that is wrapped
@@ -173,7 +173,7 @@ def wrap(text: str, indent: int = 0) -> str:
             lines.append(left + line)
         else:
             lines += textwrap.wrap(
-                line, WIDTH, initial_indent=left, subsequent_indent=left + "    ", break_long_words=False, break_on_hyphens=False
+                line, WIDTH, initial_indent=left, subsequent_indent=left + HANGING, break_long_words=False, break_on_hyphens=False
             )
     return "\n".join(line.rstrip() for line in lines)
 

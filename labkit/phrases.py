@@ -9,6 +9,7 @@ from typing import TypeVar
 from .errors import join_ranks
 
 WIDTH = 80  # characters of a line of text: what every terminal shows
+HANGING = "   "  # before the second and later lines of a sentence; what stands below it is set in by 2 or 4
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -108,9 +109,9 @@ def wrapped(line: str, width: int = WIDTH, *, most: int | None = None, rest: str
 
     >>> print(wrapped("one two three four", width=9, most=2, rest=" ..."))
     one two
-        ...
+       ...
     """
     lines = textwrap.wrap(
-        line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False, max_lines=most, placeholder=rest
+        line, width, subsequent_indent=HANGING, break_long_words=False, break_on_hyphens=False, max_lines=most, placeholder=rest
     )
     return "\n".join(lines)

@@ -43,7 +43,7 @@ PARTS = {
     "storage._cdata": ({"notes/thrown_away.py"}, "test_a_tensor_and_its_memory_know_how_many_refer_to_them"),
     "torch._dynamo": ({"forkserver.py"}, "test_the_module_that_the_fork_server_loads_early"),
 }
-OF_PYTHON = {"sys._getframe", "sys._current_frames", "os._exit"}  # documented
+OF_PYTHON = {"sys._getframe", "sys._current_frames", "sys._current_exceptions", "os._exit"}  # documented
 # distributed_c10d is a module of torch's that its documentation does not name
 OF_C10D = {
     "_get_default_group", "_world", "all_reduce", "init_process_group", "destroy_process_group", "new_group", "is_initialized",

@@ -94,13 +94,13 @@ def test_a_hung_cell_says_why_and_what_was_done(samples: Any) -> None:
         "  before\n"
         "all 4 ranks: no answer by the deadline\n"
         "LK002: rank 2 called broadcast (cell 7, line 3) while ranks 0, 1 and 3 wait in\n"
-        "    all_reduce #5 (cell 7, line 5).\n"
+        "   all_reduce #5 (cell 7, line 5).\n"
         "  rank 2: called broadcast #5 (cell 7, line 3)\n"
         "      dist.broadcast(x, 0)\n"
         "  ranks 0, 1 and 3: wait in all_reduce #5 (cell 7, line 5)\n"
         "      dist.all_reduce(x)\n"
         "Next: call the same collective on every rank, in the same order.\n"
-        "Recovered in under a second: freed ranks 0, 1 and 3; every process and variable\n    kept."
+        "Recovered in under a second: freed ranks 0, 1 and 3; every process and variable\n   kept."
     )
 
 
@@ -115,9 +115,9 @@ def test_a_cell_that_only_takes_longer_says_where_its_ranks_were() -> None:
     assert to_text(result).splitlines() == [
         "rank 0: no answer by the deadline",
         "At the deadline rank 0 was in Python (cell 7, line 2). The cell may only be",
-        "    slow, or it may never end.",
+        "   slow, or it may never end.",
         "Next: `%%ranks --deadline 60` gives a cell more time; world.recover() frees the",
-        "    ranks.",
+        "   ranks.",
     ]
     assert "rank 0 was in Python (cell 7, line 2)" in str(result)
     assert "At the deadline rank 0" in to_html(result)

@@ -18,7 +18,7 @@ from labkit.wire import Diagnosis, OpResult, Outcome, RankCard, RecoveryReport
 
 VERDICT = (
     "LK002: rank 2 called broadcast (cell 7, line 3) while ranks 0, 1 and 3 wait in\n"
-    "    all_reduce #5 (cell 7, line 5).\n"
+    "   all_reduce #5 (cell 7, line 5).\n"
     "  rank 2: called broadcast #5 (cell 7, line 3)\n"
     "      dist.broadcast(x, 0)\n"
     "  ranks 0, 1 and 3: wait in all_reduce #5 (cell 7, line 5)\n"
@@ -126,7 +126,7 @@ def test_a_running_world_is_described(samples: Any) -> None:
 def test_recovery(samples: Any) -> None:
     assert to_text(samples.recovery("ranks")) == (
         "recovered in under a second: freed ranks 0, 1 and 3; replaced rank 2 with a new\n"
-        "    process\n"
+        "   process\n"
         "  kept: model, x (ranks 0, 1 and 3)\n"
         "  lost: model, x (rank 2)\n"
         "  check: all_reduce of ones gave 4 on every rank"
