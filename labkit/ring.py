@@ -18,6 +18,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from .wire import Call, CallSite
 
@@ -224,7 +225,7 @@ class RingReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._texts: dict[int, str] = {}
+        self._texts: _Texts = {}
         self._texts_of = 0
 
     def newest(self, limit: int) -> RingState | None:
@@ -262,10 +263,11 @@ def read_beat(path: Path) -> float:
 
 # ---- the one decoder
 _Fetch = Callable[[int, int], bytes]  # (place, number of bytes) -> what is there; fewer bytes at the end of the file
+_Texts = dict[int, Any]  # by place; and by place with a minus the chain that ends there: calls of one way share one tuple
 _HIGHEST = 2**63  # no size and no rank is as large
 
 
-def _read_state(fetch: _Fetch, choose: Callable[[int], list[int]], texts: dict[int, str]) -> RingState | None:
+def _read_state(fetch: _Fetch, choose: Callable[[int], list[int]], texts: _Texts) -> RingState | None:
     """The header and the calls in the slots that `choose` gives for the number of calls so far."""
     header = _read_header(fetch)
     if header is None:
@@ -285,7 +287,7 @@ def _read_header(fetch: _Fetch) -> RingState | None:
     return RingState(pid, rank, generation, cell, ACTIVITIES[activity], cell_s, beat_s, count, fired)
 
 
-def _read_call(fetch: _Fetch, slot: int, texts: dict[int, str]) -> Call | None:
+def _read_call(fetch: _Fetch, slot: int, texts: _Texts) -> Call | None:
     """The call in a slot; None if the slot is empty, is being written, or is damaged."""
     data = fetch(_RING_AT + slot * _SLOT_BYTES, _SLOT_BYTES)
     if len(data) != _SLOT_BYTES:
@@ -309,7 +311,7 @@ def _read_call(fetch: _Fetch, slot: int, texts: dict[int, str]) -> Call | None:
             shape=_numbers(text(shape), "x"), dtype=text(dtype), num_bytes=num_bytes, reduce_op=text(reduce_op), root=root,
             async_op=bool(async_op), site=CallSite(text(file), line, text(function)) if file else None, cell=cell,
             state=_STATES[state], issued_s=issued_s, returned_s=returned_s, algorithm=text(algorithm), step=step, move=move,
-            request_id=request_id, planned=text(planned), chain=_read_chain(chain, text), tag=tag,
+            request_id=request_id, planned=text(planned), chain=_read_chain(chain, text, texts), tag=tag,
             splits=_numbers(text(splits), ";"), asked=text(asked), part=text(part),
         )  # fmt: skip
     except ValueError:
@@ -330,16 +332,14 @@ def _read_text(fetch: _Fetch, ident: int) -> str:
 _DEEPEST = 64  # frames of a chain; a damaged one could lead in a circle
 
 
-def _read_chain(ident: int, text: Callable[[int], str]) -> tuple[CallSite, ...]:
+def _read_chain(ident: int, text: Callable[[int], str], texts: _Texts, left: int = _DEEPEST) -> tuple[CallSite, ...]:
     """The frames that end at `ident`, outermost first; ValueError if they are damaged."""
-    found: list[CallSite] = []
-    while ident:
+    if ident and -ident not in texts:
         outer, file, line, function = map(int, text(ident).split(" "))
-        if len(found) == _DEEPEST or not 0 <= outer < ident or not 0 <= line < _HIGHEST:
+        if not left or not 0 <= outer < ident or not 0 <= line < _HIGHEST:
             raise ValueError("a chain in a circle")
-        found.append(CallSite(text(file), line, text(function)))
-        ident = outer
-    return tuple(reversed(found))
+        texts[-ident] = (*_read_chain(outer, text, texts, left - 1), CallSite(text(file), line, text(function)))
+    return texts[-ident] if ident else ()
 
 
 def _numbers(text: str, between: str) -> tuple[int, ...]:

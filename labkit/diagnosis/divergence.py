@@ -16,7 +16,7 @@ from ..vocabulary import CallState, ProcessState, Standing
 from ..wire import Call, Evidence
 from .alignment import Alignment, Disagreement, SequenceError, Track
 from .parting import branches, part, unlike
-from .shifts import Shift, shift
+from .shifts import Shift, is_plain, shift
 from .source import must_differ, passable, text_of
 from .standing import current_calls
 
@@ -165,15 +165,9 @@ def _sequence_error(world: Alignment, track: Track) -> SequenceError | None:
     if any([call.seq for call in line] != list(range(first, first + len(line))) for line in lines.values()):
         return None  # a line begins later or has a gap (a damaged beacon): they can't be laid side by side
     sites: dict[Key, Call] = {}
-    known: dict[int, list[Key]] = {}
-    for rank, line in lines.items():
-        known[rank] = []
-        for call in line:
-            key = site_key(call)
-            if key is None:
-                return None
-            sites.setdefault(key, call)
-            known[rank].append(key)
+    known = _keys(lines, sites)
+    if known is None:
+        return None
     sides: list[list[int]] = []
     for rank in sorted(known, key=lambda r: (-len(known[r]), r)):
         mates = next((side for side in sides if known[side[0]][: len(known[rank])] == known[rank]), None)
@@ -182,6 +176,29 @@ def _sequence_error(world: Alignment, track: Track) -> SequenceError | None:
         else:
             mates.append(rank)
     return _slip_between(world, track, known, by_majority(sides), sites) if len(sides) > 1 else None
+
+
+def _keys(lines: dict[int, list[Call]], sites: dict[Key, Call]) -> dict[int, list[Key]] | None:
+    """The places that each rank's calls come from, and in `sites` a call for each; None if one has none.
+
+    Equal keys are one object, which makes the comparison of many long lines quick.
+    """
+    of_chain: dict[tuple[int, int, str], Key] = {}  # calls of one way share their chain
+    one_of: dict[Key, Key] = {}
+    known: dict[int, list[Key]] = {}
+    for rank, line in lines.items():
+        mine = known[rank] = []
+        for call in line:
+            ident = (id(call.chain or call), 0 if call.chain else call.index, call.op)
+            key = of_chain.get(ident)
+            if key is None:
+                found = site_key(call)
+                if found is None:
+                    return None
+                key = of_chain[ident] = one_of.setdefault(found, found)
+                sites.setdefault(key, call)
+            mine.append(key)
+    return known
 
 
 _MOST_REFERENCES = 3  # sides that others are compared with
@@ -199,9 +216,10 @@ def _slip_between(
         found: list[tuple[Shift, int]] = []
         for j in range(i + 1, len(heads)):
             rank = heads[j]
-            if Counter(keys[rank]) == Counter(keys[other]) and not world.over:
-                continue  # the same calls in another order: nothing was left out (nccl shows the whole line at once)
             slip = shift(keys[rank], keys[other], line_over=over[rank], reference_over=over[other], unlike=compare)
+            reordered = not world.over and Counter(keys[rank]) == Counter(keys[other])
+            if slip is not None and reordered and not is_plain(slip, keys[rank], keys[other]):
+                continue  # the same calls in another order: nothing was left out (nccl shows the whole line at once)
             if slip is not None and (slip.kind != "swap" or (world.over and _order_matters(world, track, first, slip, rank))):
                 found.append((slip, j))
         if found:

@@ -92,6 +92,17 @@ def _gap(kind: str, short: Sequence[Key], long: Sequence[Key], at: int, short_ov
     return None
 
 
+_LEAST_AGREE = 4  # calls after a gap that prove it where the sequences are of the same calls
+
+
+def is_plain(slip: Shift, line: Sequence[Key], reference: Sequence[Key]) -> bool:
+    """One gap, after which everything agrees that is seen, and enough is seen."""
+    short, long = (line, reference) if slip.kind == "skip" else (reference, line)
+    rest, beside = list(short[slip.at :]), list(long[slip.at + slip.count :])
+    seen = min(len(rest), len(beside))
+    return slip.kind != "swap" and seen >= max(_LEAST_AGREE, 2 * slip.count) and rest[:seen] == beside[:seen]
+
+
 def _aligned(
     line: Sequence[Key], reference: Sequence[Key], at: int, line_over: bool, reference_over: bool, unlike: Unlike
 ) -> Shift | None:

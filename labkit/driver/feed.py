@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import linecache
 import signal
 import subprocess
 import sys
@@ -86,7 +87,7 @@ class Feed:
         end = time.monotonic() + ANSWER_S
         views = tuple(self._view(seat, asked, end, ask) for seat in self._seats)
         cells = {call.cell for view in views for call in view.calls} | {view.cell for view in views}
-        texts = {str(cell): sources(cell) for cell in cells if cell} if sources else {}
+        texts = {str(cell): sources(cell) for cell in cells if cell} | files_of(views) if sources else {}
         return dataclasses.replace(base, ranks=views, taken_s=time.monotonic(), sources=texts)
 
     def _view(self, seat: Seat, asked: dict[int, Future[Any]], end: float, ask: bool) -> RankView:
@@ -138,6 +139,23 @@ class Feed:
                 time.sleep(0.01)
                 return parse_dump(path.read_text(errors="replace")[size:]), "signal"
         return spy(seat.pid), "py-spy"
+
+
+MOST_FILES = 32
+LARGEST_FILE = 200_000  # characters
+
+
+def files_of(views: Sequence[RankView]) -> dict[str, str]:
+    """The text of the learner's own files that calls and errors come from, by path: the ranks are on this machine."""
+    names = {site.file for view in views for call in view.calls for site in call.path}
+    names |= {error.site.file for view in views for error in (view.error, view.handling) if error and error.site}
+    texts = {}
+    for name in sorted(name for name in names if not name.startswith("cell "))[:MOST_FILES]:
+        linecache.checkcache(name)
+        text = "".join(linecache.getlines(name))
+        if 0 < len(text) <= LARGEST_FILE:
+            texts[name] = text
+    return texts
 
 
 def _merge(

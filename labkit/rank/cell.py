@@ -18,7 +18,7 @@ SHOWN_LIMIT = 20_000
 def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | None:
     """Execute `code`; the last expression's value is shown and kept as `_`. Exceptions pass through."""
     name = f"cell {cell}"
-    source = shell.transform_cell(code) if shell is not None else code
+    source = as_python(shell, code)
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     tree = ast.parse(source, name)
     last = tree.body[-1] if tree.body else None
@@ -50,6 +50,15 @@ def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | 
         return None
     namespace["_"] = value
     return show(value, shell)
+
+
+def as_python(shell: Any, code: str) -> str:
+    """A cell without IPython's own syntax, line by line as it was typed: IPython would cut off blank lines at its beginning."""
+    if shell is None:
+        return code
+    lines = code.splitlines(keepends=True)
+    blank = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    return "\n" * blank + str(shell.transform_cell("".join(lines[blank:])))
 
 
 def show(value: Any, shell: Any = None, limit: int = SHOWN_LIMIT) -> Shown:

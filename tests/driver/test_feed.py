@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from labkit.diagnosis import judge
 from labkit.driver import feed as feed_module
-from labkit.driver.feed import Feed, Seat
+from labkit.driver.feed import Feed, Seat, files_of
 from labkit.driver.transport import ControlError
 from labkit.errors import RankDead
 from labkit.frames import parse_dump
 from labkit.ring import FILE_BYTES, RingWriter
-from labkit.wire import Call, CallSite, CodeError, Evidence, Frame, to_plain
+from labkit.wire import Call, CallSite, CodeError, Evidence, Frame, RankView, to_plain
 
 # a process whose main thread is in "cell 3", line 2, while another thread runs; it dumps on SIGUSR1
 DUMPER = """
@@ -240,3 +240,17 @@ def test_a_dead_ranks_stack_is_the_one_that_it_left_or_that_was_seen_last(here) 
     (folder / "rank-1.crash").write_text(crash)
     view = feed.look(Evidence(2), ask=False).ranks[1]
     assert (view.line, view.stack_from) == (CallSite("cell 4", 9, "f"), "crash")
+
+
+def test_files_of_the_learners_are_read_for_the_lines_in_verdicts(tmp_path: Path) -> None:
+    module, large = tmp_path / "seg.py", tmp_path / "large.py"
+    module.write_text("import torch\n\ndist.all_reduce(t)\n")
+    large.write_text("x = 1\n" * 100_000)
+    chain = (CallSite("cell 2", 4), CallSite(str(module), 3, "mean"))
+    calls = (Call(1, 1, "all_reduce", site=chain[-1], chain=chain), Call(2, 2, "barrier", site=CallSite(str(large), 1)))
+    error = CodeError("ValueError", "", CallSite(str(tmp_path / "gone.py"), 1))
+    texts = files_of([RankView(0, calls=calls), RankView(1, error=error)])
+    assert texts == {str(module): module.read_text()}
+    assert Evidence(2, sources=texts).source_line(chain[-1]) == "dist.all_reduce(t)"
+    module.write_text("# another line\n" + module.read_text())
+    assert files_of([RankView(0, calls=calls)])[str(module)].startswith("# another line"), "as it is now"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 
 from labkit.endings import groups_broken
+from labkit.rank.cell import as_python
 from labkit.rank.raised import describe_error
-from labkit.wire import CodeError, Evidence, Outcome
+from labkit.wire import CallSite, CodeError, Evidence, Outcome
 
 CLOSED = "'NCCL error: Connection closed by peer'"
 
@@ -43,3 +45,21 @@ def test_a_raise_of_the_learners_own_is_told_from_a_librarys(source: str, own: b
 def test_a_syntax_error_tells_its_line_once() -> None:
     error = error_of("for x in")
     assert (error.type, error.message, str(error.site)) == ("SyntaxError", "invalid syntax", "cell 7, line 1")
+
+
+class Shell:
+    """Cuts blank lines off, as IPython's does."""
+
+    def transform_cell(self, code: str) -> str:
+        return TransformerManager().transform_cell(code)
+
+
+@pytest.mark.parametrize("blank", ["", "\n", "\n\n  \n"])
+@pytest.mark.parametrize("shell", [None, Shell()])
+def test_a_line_has_the_number_that_was_typed(blank: str, shell: Shell | None) -> None:
+    source = as_python(shell, f"{blank}x = 1\n\nraise ValueError(x)\n")
+    assert error_of(source).site == CallSite("cell 7", blank.count("\n") + 3, "<module>")
+
+
+def test_ipythons_own_syntax_is_still_taken() -> None:
+    assert "get_ipython()" in as_python(Shell(), "\n%time x = 1")

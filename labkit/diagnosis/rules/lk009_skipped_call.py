@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
+from ...ring import SLOTS
 from ...vocabulary import Ending, Standing
 from ...wire import Verdict
 from .. import ways, words
@@ -99,7 +100,8 @@ class SkippedCall(Rule):
 def _effects(world: Alignment, found: SequenceError) -> str:
     """What came of it: wrong results since when, a death, and who waits."""
     since, dead = ways.wrong_since(found), world.ranks_in(Standing.DEAD)
-    said = [f"from #{since} on the wrong calls are matched, so the results are wrong since there"] if since else []
+    latest = " at the latest" if found.slip.at == 0 and len(world.calls[found.ranks[0]]) >= SLOTS else ""
+    said = [f"from #{since} on{latest} the wrong calls are matched, so the results are wrong since there"] if since else []
     said += [f"{join_ranks(dead)} died of it"] if dead else []
     wait = words.wait_text(world, world.waits) if not found.open else ""
     return "".join(f"; {each}" for each in said) + (f"{', and' if said else ';'} {wait}" if wait else "")
