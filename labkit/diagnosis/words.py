@@ -216,7 +216,8 @@ def wait_facts(world: Alignment) -> tuple[str, ...]:
 def after_fixing(world: Alignment) -> str:
     """What to do when the code is fixed."""
     waits = world.waits.values()
-    if any(wait.call.state == CallState.REFUSED for wait in waits) and not any(wait.live for wait in waits):
+    refused = any(c.state == CallState.REFUSED and c.cell == world.focus for line in world.calls.values() for c in line)
+    if refused and not any(wait.live for wait in waits):
         return after_refusal(world)
     if waits or world.ranks_in(Standing.DEAD, Standing.STOPPED):
         return "world.recover() brings the ranks back."

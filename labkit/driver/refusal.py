@@ -44,6 +44,11 @@ class Refusal:
         self.stuck = tuple(waiting)
         if not self._expired and not waiting:  # the rest is at work, and what it makes now is refused as well
             wait([pending.future for pending in self._pendings], timeout=max(0.0, end_s - time.monotonic()))
+        if quiet := self._quiet(found.evidence):
+            self._tell(diagnosis)
+            self._end_waits(quiet)  # it may be a wait that no beacon shows
+            wait([pending.future for pending in quiet.values()], timeout=REFUSE_S if self._cut & set(quiet) else 0.0)
+            found = self._core.diagnose()
         before, after = diagnosis.verdict, found.verdict
         return found if before is not None and after is not None and after.code == before.code else diagnosis
 
@@ -51,6 +56,12 @@ class Refusal:
         """Those who have not answered and have waited so long that nobody is just on the way."""
         long = {rank for rank, call in still_waiting(evidence).items() if evidence.taken_s - call.issued_s >= STALL_S}
         return {pending.rank: pending for pending in self._pendings if not pending.done and pending.rank in long}
+
+    def _quiet(self, evidence: Evidence) -> dict[int, Pending]:
+        """Those who have not answered and have neither begun nor ended a call for a while."""
+        moved_s = {view.rank: view.last_progress_s for view in evidence.ranks if view.process == ProcessState.RUNNING}
+        quiet = {rank for rank, at_s in moved_s.items() if evidence.taken_s - at_s >= STALL_S}
+        return {pending.rank: pending for pending in self._pendings if not pending.done and pending.rank in quiet}
 
     def _tell(self, diagnosis: Diagnosis) -> None:
         """Everybody who has not answered: a wait that begins later is refused for the same reason."""
@@ -71,16 +82,16 @@ class Refusal:
         return reason, f"no rank has issued this call; {words.still_at_work(evidence, at_work)}"
 
     def _end_waits(self, ranks: Iterable[int]) -> None:
-        ranks = [rank for rank in ranks if rank not in self._cut]
-        self._cut |= frozenset(ranks)
-        answers = self._ask("end_wait", ranks)
-        if any(answer.get("cut") for answer in answers):
+        """Each of these ranks looks whether it rests in a call of torch's; if so, its connections are cut."""
+        answers = self._ask("end_wait", [rank for rank in ranks if rank not in self._cut])
+        self._cut |= {rank for rank, answer in answers.items() if answer.get("cut")}
+        if self._cut:
             self._core.broken = self._core.broken or f"since cell {self._core.cell}"
 
-    def _ask(self, op: str, ranks: Sequence[int], **payload: Any) -> list[dict[str, Any]]:
+    def _ask(self, op: str, ranks: Sequence[int], **payload: Any) -> dict[int, dict[str, Any]]:
         payload["request_id"] = self._core.request_id
         asked = {rank: self._core.cluster.transport.control(rank, op, payload) for rank in ranks}
         wait(asked.values(), timeout=ANSWER_S)
         for error in errors_of(asked).values():
             warnings.warn(f"a waiting rank could not be told to give up: {error.what}", stacklevel=2)
-        return [value_of(future) or {} for future in asked.values()]
+        return {rank: value_of(future) or {} for rank, future in asked.items()}

@@ -44,7 +44,8 @@ class RankContext:
     refusal: str = ""  # safe mode's reason why a wait of this request can't end; until the request is over
     refusal_hint: str = ""
     refused_s: float = 0.0
-    wait_cut: bool = False  # for that reason this rank's connections were cut
+    told: bool = False  # the driver has given that reason, so an error that a cut connection causes is no news
+    wait_cut: bool = False  # for that reason this rank's own connections were cut
     held: HeldSignals = field(default_factory=HeldSignals)
     threads: ThreadErrors = field(default_factory=ThreadErrors)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -74,9 +75,9 @@ class RankContext:
         cell = self.cell
         self.ring.state(cell=cell, activity="cell", now_s=now, started_s=now, generation=self.generation)
 
-    def refuse(self, reason: str, hint: str = "") -> None:
+    def refuse(self, reason: str, hint: str = "", *, told: bool = False) -> None:
         """Every wait of this request that can't end raises with this reason; "" where nothing is refused."""
-        self.refusal_hint, self.refused_s, self.wait_cut = hint, time.monotonic(), False
+        self.refusal_hint, self.refused_s, self.told, self.wait_cut = hint, time.monotonic(), told, False
         self.refusal = reason  # last: a thread that waits looks at it
 
     def at_cell(self, cell: int) -> None:

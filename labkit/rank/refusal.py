@@ -16,9 +16,11 @@ def ended_wait(context: RankContext, error: BaseException, site: CallSite | None
 
     `site` is the learner's line that waited.
     """
-    if not context.wait_cut or isinstance(error, ContractError):
-        return None
-    if not isinstance(error, KeyboardInterrupt) and not is_echo(CodeError(type(error).__name__, str(error))):
+    if isinstance(error, KeyboardInterrupt):
+        caused = context.wait_cut
+    else:
+        caused = context.told and is_echo(CodeError(type(error).__name__, str(error)))
+    if not caused or isinstance(error, ContractError):
         return None
     where = f" at {site}" if site is not None else ""
     told = ContractError(f"the wait{where} was ended: {context.refusal}", hint=ISSUED)

@@ -61,16 +61,18 @@ def refuse(context: RankContext, *, reason: str, request_id: int, hint: str = ""
     `hint` is what to do next.
     """
     if context.request_id == request_id:
-        context.refuse(reason, hint)
+        context.refuse(reason, hint, told=True)
 
 
 @CONTROL_OPS.register("end_wait")
 def end_wait(context: RankContext, *, request_id: int) -> dict[str, int]:
     """Safe mode: end a wait inside of a call that was issued, after `refuse` has told why; the groups are broken then.
 
-    A main thread that rests anywhere else (it sleeps, reads a file, waits for a worker) is left alone.
+    A main thread that computes, or rests anywhere else (it sleeps, reads a file, waits for a worker), is left alone.
     """
-    if context.request_id != request_id or not context.main_busy_since_s or not rests_in_torch(main_stack()):
+    if context.request_id != request_id or not context.main_busy_since_s:
+        return {"cut": 0}
+    if not rests_in_torch(main_stack()) or not main_thread_idle():
         return {"cut": 0}
     context.wait_cut = True
     return _cut(context, interrupt=True)
