@@ -72,7 +72,7 @@ def end_wait(context: RankContext, *, request_id: int) -> dict[str, int]:
     """
     if context.request_id != request_id or not context.main_busy_since_s:
         return {"cut": 0}
-    if not rests_in_torch(main_stack()) or not main_thread_idle():
+    if context.tap.in_contract or not rests_in_torch(main_stack()) or not main_thread_idle():
         return {"cut": 0}
     context.wait_cut = True
     return _cut(context, interrupt=True)
@@ -87,6 +87,7 @@ def interrupt_main(context: RankContext) -> bool:
     return busy
 
 
+_HERE = str(Path(__file__).resolve().parent.parent)  # what stands around torch's functions: the tap, the notes
 LOOK_S = 0.02
 PROCESS_LOOK_S = 0.03
 IDLE_BELOW = 0.25  # share of a processor; a loop that polls with short sleeps stays under it
@@ -153,7 +154,7 @@ def process_idle() -> bool:
 
 
 def rests_in_torch(stack: Sequence[Frame]) -> bool:
-    """Whether the innermost frame is torch's, a `wait`, or a line of the learner's that waits for a handle.
+    """Whether the innermost frame is torch's, one around torch's here, a `wait`, or a learner's line that waits for a handle.
 
     >>> rests_in_torch([Frame("cell 7", 2, "save"), Frame("/lib/python3.11/site-packages/torch/autograd/graph.py", 8, "run")])
     True
@@ -165,7 +166,8 @@ def rests_in_torch(stack: Sequence[Frame]) -> bool:
     last = stack[-1]
     line = linecache.getline(last.file, last.line) if is_users_file(last.file) else ""
     waits = last.name in ("wait", "synchronize", "result") or ".wait(" in line
-    return waits or (package_of(last.file) == "torch" and "/torch/utils/data/" not in last.file)
+    around = last.file.startswith(_HERE)
+    return waits or around or (package_of(last.file) == "torch" and "/torch/utils/data/" not in last.file)
 
 
 def _idle(used_s: Callable[[], float], look_s: float) -> bool:
