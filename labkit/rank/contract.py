@@ -11,6 +11,7 @@ The wait polls with a short sleep instead of blocking in the store, so that an i
 
 from __future__ import annotations
 
+import json
 import linecache
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -73,31 +74,33 @@ class Contract:
         keys = [f"{stem}/{rank}" for rank in members]
         mine, given_up = f"{stem}/{self._context.rank}", f"{stem}/given up"
         self._store.set(mine, fingerprint(call, CallState.BEGUN))
-        late: list[str] = []
+        late: list[Refused] = []
         try:
             met = self._meeting.wait(keys, goes_on=call.async_op, enough=lambda: self._given_up(given_up, late))
         except BaseException as error:
-            self._store.set(given_up, str(error) if isinstance(error, Refused) else "their code was interrupted")
+            told = (error.reason, error.hint) if isinstance(error, Refused) else ("their code was interrupted", "")
+            self._store.set(given_up, json.dumps(told))
             self._store.set(mine, fingerprint(call, CallState.REFUSED))  # whoever comes later reads this
             raise
         if late:
-            raise Refused(late[0])
+            raise late[0]
         self._mine.setdefault(group, []).append(mine)
         if not met:
             self._store.set(mine, fingerprint(call, CallState.ISSUED))
             return
         column = {rank: loads(text) for rank, text in zip(members, self._store.multi_get(keys), strict=True)}
         if any(one.state == CallState.REFUSED for one in column.values()):
-            raise Refused(f"{TOO_LATE} {bytes(self._store.get(given_up)).decode()}")
+            reason, hint = json.loads(self._store.get(given_up))
+            raise Refused(f"{TOO_LATE} {reason}", hint)
         self._tidy(group)
         text = difference(column, _source)
         if text:
             raise self._error(call, f"the ranks do not agree on {_named(call)}: {text}", _issued(column))
         self._request.mixed = self._request.mixed or _mixed(call, column)
 
-    def _given_up(self, key: str, late: list[str]) -> bool:
+    def _given_up(self, key: str, late: list[Refused]) -> bool:
         if self._store.check([key]):
-            late.append(bytes(self._store.get(key)).decode())
+            late.append(Refused(*json.loads(self._store.get(key))))
         return bool(late)
 
     def _error(self, call: Call, what: str, hint: str) -> ContractError:
