@@ -23,6 +23,7 @@ LEAVES = {
     "calls",
     "frames",
     "makings",
+    "splits",
     "phrases",
     "places",
     "document",

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..backends import find
+from ..calls import Aspect
 from ..makings import is_about_groups
 from ..ring import SLOTS
+from ..splits import misfits, suspects
 from ..vocabulary import Activity, CallState, ProcessState, Standing
 from ..wire import Call, Evidence, RankView
-from . import makings
-from .alignment import Absence, Alignment, Track, Wait, altered, newest_run, slip
+from . import makings, pairs
+from .alignment import Absence, Alignment, Disagreement, Track, Wait, altered, newest_run, slip
 from .divergence import first_difference
 from .standing import Place, current_calls, live_wait, place
 
@@ -27,9 +30,11 @@ def align(evidence: Evidence) -> Alignment:
     focus = _focus(evidence, views, calls)
     places = _late_is_not_waiting({rank: place(view, calls[rank], evidence, focus) for rank, view in views.items()})
     world = Alignment(evidence, focus, views, calls, places, _tracks(evidence, calls, focus), algorithm=algorithm)
+    made = pairs.partners(calls, focus)
+    world = replace(world, places=_without_partner(world, made), partners=made, odd_message=pairs.odd_message(calls, made, focus))
     world = replace(world, waits=_waits(world))
     disagreement, sequence_error = first_difference(world)
-    world = replace(world, disagreement=disagreement, sequence_error=sequence_error)
+    world = replace(world, disagreement=disagreement, sequence_error=sequence_error, odd_splits=_odd_splits(world))
     if algorithm and (not world.waits or world.stalled(tuple(world.waits))):
         world = replace(world, slip=slip(calls), altered=altered(calls))
     return replace(world, absence=_absence(world)) if world.agree else world
@@ -52,6 +57,20 @@ def _late_is_not_waiting(places: dict[int, Place]) -> dict[int, Place]:
         mates = [o for other, o in cut.items() if other != rank and (o.group, o.seq) == (call.group, call.seq) and o.seq]
         if any(0 < mate.returned_s <= call.issued_s for mate in mates):
             places[rank] = Place(Standing.PYTHON)
+    return places
+
+
+def _without_partner(world: Alignment, made: pairs.Partners) -> dict[int, Place]:
+    """Of several asynchronous messages a rank waits for one that has no other end, whichever is the oldest."""
+    places = dict(world.places)
+    for rank, at in places.items():
+        if at.call is None or not (at.call.p2p and at.call.async_op) or (rank, at.call.index) not in made:
+            continue
+        alone = [
+            c for c in world.calls[rank] if c.p2p and c.async_op and c.state == at.call.state and (rank, c.index) not in made
+        ]
+        if alone:
+            places[rank] = replace(at, call=alone[0])
     return places
 
 
@@ -80,12 +99,26 @@ def _tracks(evidence: Evidence, calls: Mapping[int, tuple[Call, ...]], focus: in
     return tracks
 
 
+def _odd_splits(world: Alignment) -> Disagreement | None:
+    """The first all-to-all in which a rank gives another what that one does not take."""
+    found = []
+    for track in world.tracks.values():
+        for seq, column in track.columns.items():
+            pairs = misfits(column)
+            if pairs:
+                ranks = suspects(pairs)
+                sides = (tuple(rank for rank in column if rank not in ranks), ranks)
+                found.append(Disagreement(Aspect.SIZE, track, seq, sides))
+                break
+    return min(found, key=lambda one: min(call.issued_s for call in one.column.values()), default=None)
+
+
 def _waits(world: Alignment) -> dict[int, Wait]:
     found = {}
     for rank, at in world.places.items():
         if at.call is not None and at.standing == Standing.WAITING:
-            find = _no_partner if at.call.p2p else _not_made if is_about_groups(at.call) else _not_come
-            absent = find(world, rank, at.call)
+            missing = _no_partner if at.call.p2p else _not_made if is_about_groups(at.call) else _not_come
+            absent = missing(world, rank, at.call)
             found[rank] = Wait(rank, at.call, absent, at.live)
     return found
 
@@ -112,22 +145,33 @@ def _came(world: Alignment, rank: int, call: Call | None) -> bool:
 
 
 def _no_partner(world: Alignment, rank: int, call: Call) -> tuple[int, ...]:
-    """The peer of a send or recv if it is not at the other end of it."""
+    """The peer of a send or recv if it is not at the other end of it, or has let its end go."""
+    found = world.partners.get((rank, call.index))
+    if found is not None:
+        peer, partner = found
+        at = world.places[peer]
+        held = at.standing not in _LETS_GO or (at.call is not None and at.call.index == partner.index)
+        moves = held or find(world.evidence.backend).returns_at_once or not pairs.dropped(call, partner)
+        return () if moves else (peer,)
     others = tuple(r for r in world.views if r != rank)
     peers = (call.root,) if call.root >= 0 else others
-    if any(_answers(world.calls.get(peer, ()), rank, call) for peer in peers):
+    if call.algorithm and any(_answers(world.calls.get(peer, ()), rank, call) for peer in peers):
         return ()
     if call.root < 0 and world.ranks_in(Standing.PYTHON, Standing.UNBEGUN):
         return ()  # a recv from anyone is stuck only when nobody can still send
     return tuple(peer for peer in peers if peer in world.views)
 
 
+# a rank that is stopped or dead moves nothing, whatever it has handed over, and one in Python may still wait for its handle
+_LETS_GO = (Standing.FINISHED, Standing.WAITING, Standing.RAISED)
+
+
 def _answers(calls: tuple[Call, ...], rank: int, call: Call) -> bool:
-    sends = "send" in call.op
+    """A move of a schedule has its other end open."""
     return any(
         c.p2p
         and c.state in (CallState.ISSUED, CallState.FAILED)
-        and ("send" in c.op) != sends
+        and pairs.sends(c) != pairs.sends(call)
         and c.root in (rank, -1)
         and c.group == call.group
         for c in calls

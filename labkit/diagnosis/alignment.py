@@ -15,6 +15,7 @@ from ..calls import Aspect, is_tie
 from ..timings import STALL_S
 from ..vocabulary import CallState, Standing
 from ..wire import Call, Evidence, RankView
+from .pairs import OddMessage, Partners
 from .shifts import Shift
 from .standing import Place
 
@@ -183,6 +184,9 @@ class Alignment:
     absence: Absence | None = None
     slip: Slip | None = None
     altered: Altered | None = None
+    partners: Partners = field(default_factory=dict)  # of the sends and receives
+    odd_message: OddMessage | None = None
+    odd_splits: Disagreement | None = None  # an all-to-all in which some ranks give what others do not take
 
     def standing(self, rank: int) -> Standing:
         return self.places[rank].standing

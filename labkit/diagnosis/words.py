@@ -38,8 +38,9 @@ def belonging(call: Call) -> str:
 def _numbered(call: Call) -> str:
     if call.p2p:
         peer = f"{'to' if 'send' in call.op else 'from'} rank {call.root}" if call.root >= 0 else "from any rank"
+        tag = f" with tag {call.tag}" if call.tag else ""
         of = call.asked if call.op not in call.asked or call.asked == "batch_isend_irecv" else ""
-        return f"{call.op} {peer} of {of}" if of else f"{call.name} {peer}"
+        return f"{call.op} {peer}{tag} of {of}" if of else f"{call.name} {peer}{tag}"
     if is_about_groups(call):
         return as_written(call)
     return f"{call}" if call.group == "world" else f"{call} of process group {call.group}"

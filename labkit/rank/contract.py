@@ -23,6 +23,7 @@ from ..diagnosis import words
 from ..diagnosis.source import must_differ
 from ..errors import ContractError, join_ranks
 from ..makings import is_about_groups, makings_text
+from ..splits import misfit_text
 from ..vocabulary import CallState
 from ..wire import Call, CallSite, dumps, loads
 from .context import RankContext
@@ -153,6 +154,9 @@ def difference(column: dict[int, Call], source: Callable[[str], str] = lambda fi
     """What differs between the members' calls, in words; "" if nothing that matters does."""
     if any(is_about_groups(call) for call in column.values()):
         return makings_text(column)
+    fits = misfit_text(column)
+    if fits:
+        return f"the splits do not match: {fits}"
     aspect, sides = parties(column)
     if not sides:
         sides = other_lines(column, lambda frames: _must_differ(frames, source))

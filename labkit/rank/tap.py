@@ -22,7 +22,7 @@ from ..diagnosis.standing import is_echo
 from ..faults.base import Interceptor
 from ..frames import is_users_file
 from ..wire import Call, CallSite
-from . import monitored, torch_calls
+from . import messages, monitored, torch_calls
 from .buckets import Buckets
 from .context import RankContext
 from .contract import Contract
@@ -63,6 +63,15 @@ class _Here:
     reduce_op: str
     named: Named = NOTHING
     issued: list[Line] = field(default_factory=list)
+    arguments: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    tags: list[int] = field(default_factory=list)  # of the messages that are still to come, the next one last
+
+    def tell_more(self, call: Call) -> None:
+        """Add what only the arguments say: the tag of a message, or an all-to-all's splits."""
+        if self.tags and call.p2p:
+            call.__dict__["tag"] = self.tags.pop()
+        elif self.name in messages.SPLIT:
+            call.__dict__["splits"] = messages.splits(self.name, *self.arguments, len(call.group_ranks))
 
 
 class _Thread(threading.local):
@@ -140,7 +149,8 @@ class Tap:
         self, original: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
         chain: tuple[CallSite, ...], named: Named,
     ) -> Any:  # fmt: skip
-        here = _Here(name, chain, torch_calls.reduce_op(name, args, kwargs), named)
+        here = _Here(name, chain, torch_calls.reduce_op(name, args, kwargs), named, arguments=(args, kwargs))
+        here.tags.extend(reversed(messages.tags(name, args, kwargs)))
         try:
             self._here.call = here
             self.samples.take(name, args, kwargs)
@@ -220,7 +230,6 @@ class Tap:
             root = ranks[root]
         first = tensors[0] if tensors else None
         context = self.context
-        num_bytes = sum([t.numel() * t.element_size() for t in tensors])
         step = 0
         if here is not None:
             chain, (asked, part) = here.chain, here.named
@@ -237,11 +246,13 @@ class Tap:
             index=self._index, seq=seq, op=op, group=group, group_ranks=ranks,
             shape=tuple(first.shape) if first is not None else (),
             dtype=torch_calls.dtype_name(first.dtype) if first is not None else "",
-            num_bytes=num_bytes,
+            num_bytes=sum([t.numel() * t.element_size() for t in tensors]),
             reduce_op=here.reduce_op if here else "", root=root, async_op=is_async,
             site=chain[-1] if chain else None, chain=chain, cell=context.cell, issued_s=time.monotonic(),
             asked=asked, part=part, step=step,
         )  # fmt: skip
+        if here is not None and (here.tags or here.name in messages.SPLIT):
+            here.tell_more(call)
         slot = context.ring.issue(call)
         line = Line(slot, call.index, group, seq)
         if not is_async and (here is not None or self.completes_on_return):

@@ -3,7 +3,7 @@
     world("ar1 bc2", {2: "bc2 ar1"}).run().evidence()
 
 A token is an op and its line ("ar1" is all_reduce at line 1), then what differs from the default:
-":4" elements, "/f64" dtype, "^1" root or peer, "~max" reduce op, "%tp" group, "&" asynchronous.
+":4" elements, "/f64" dtype, "^1" root or peer, "~max" reduce op, "%tp" group, "@3" tag, "=1,2,2,1" splits, "&" asynchronous.
 The tokens busy3, raise3, die and stop do what they say; leave ends the cell.
 "ng3%tp" makes the group tp, as all ranks must; "nl3%tp" as its members alone do; "end3" ends all groups.
 """
@@ -21,9 +21,9 @@ from labkit.wire import Call, CallSite, CodeError, Evidence, Frame, RankView
 OPS = {
     "ar": "all_reduce", "bc": "broadcast", "bar": "barrier", "ag": "all_gather", "rs": "reduce_scatter",
     "send": "send", "recv": "recv", "isend": "send", "irecv": "recv",
-    "ng": "new_group", "nl": "new_group", "end": "destroy_process_group",
+    "atoa": "all_to_all_single", "ng": "new_group", "nl": "new_group", "end": "destroy_process_group",
 }  # fmt: skip
-TOKEN = re.compile(r"([a-z]+)(\d*)(?::(\d+))?(?:/(\w+))?(?:\^(\d+))?(?:~(\w+))?(?:%(\w+))?(&)?$")
+TOKEN = re.compile(r"([a-z]+)(\d*)(?::(\d+))?(?:/(\w+))?(?:\^(\d+))?(?:~(\w+))?(?:%(\w+))?(?:@(\d+))?(?:=([\d,]+))?(&)?$")
 ECHO = CodeError("RuntimeError", "[pair.cc:561] Connection closed by peer [127.0.0.1]:1. This is typically caused by ...")
 TICK_S = 0.001
 
@@ -40,6 +40,8 @@ class Step:
     reduce_op: str = ""
     group: str = "world"
     is_async: bool = False
+    tag: int = 0
+    splits: tuple[int, ...] = ()
     chain: tuple[CallSite, ...] = ()
 
     @property
@@ -59,12 +61,12 @@ def steps(script: str) -> list[Step]:
 def _step(token: str) -> Step:
     found = TOKEN.match(token)
     assert found, token
-    word, line, numel, dtype, root, reduce_op, group, is_async = found.groups()
+    word, line, numel, dtype, root, reduce_op, group, tag, splits, is_async = found.groups()
     default_root = 0 if word == "bc" else -1
     return Step(
         word, int(line or 0), int(numel or 8), {"f64": "float64"}.get(dtype or "", dtype or "float32"),
         int(root) if root else default_root, reduce_op or ("sum" if word == "ar" else ""), group or "world",
-        bool(is_async) or word in ("isend", "irecv"),
+        bool(is_async) or word in ("isend", "irecv"), int(tag or 0), tuple(map(int, splits.split(","))) if splits else (),
     )  # fmt: skip
 
 
@@ -144,7 +146,7 @@ class World:
             Call(
                 len(self.calls[rank]) + 1, seq, step.op, step.group, self.groups[step.group], shape, step.dtype, 4 * step.numel,
                 step.reduce_op, step.root, step.is_async, site,
-                self.cell, state, self.now_s, chain=step.chain,
+                self.cell, state, self.now_s, chain=step.chain, tag=step.tag, splits=step.splits,
             )
         )  # fmt: skip
         self.at[rank] += 1
@@ -188,9 +190,11 @@ class World:
         return len(column) == len(call.group_ranks) and len(same) == 1
 
     def _met_p2p(self, rank: int, call: Call) -> bool:
-        number = [c.index for c in self.calls[rank] if c.op == call.op and c.root == call.root and c.p2p].index(call.index)
-        other = "recv" if call.op == "send" else "send"
-        return sum(c.op == other and c.root == rank for c in self.calls[call.root]) > number
+        alike = [
+            c.index for c in self.calls[rank] if (c.op, c.root, c.tag, c.group) == (call.op, call.root, call.tag, call.group)
+        ]
+        end = ("recv" if call.op == "send" else "send", rank, call.tag, call.group)
+        return sum((c.op, c.root, c.tag, c.group) == end for c in self.calls[call.root]) > alike.index(call.index)
 
     # ---- what is seen
     def late(self, rank: int, seconds: float) -> World:

@@ -319,3 +319,52 @@ def groups_made() -> list[Case]:
              "rank 2 ended all process groups with destroy_process_group() (cell 7, line 2); ranks 0 and 1 wait in all_reduce #2 "
              "(cell 7, line 3).", "hang"),
     ]  # fmt: skip
+
+
+@group
+def messages() -> list[Case]:
+    """Sends and receives that do not meet, or do not fit."""
+    gone = _w("", {0: "isend1^1", 1: "recv2^0"}, 2)
+    gone.calls[0][-1] = replace(gone.calls[0][-1], state="done")
+    gone.calls[1][-1] = replace(gone.calls[1][-1], state="issued", returned_s=0.0)
+    long = _w("", {0: "send1:16^1", 1: "recv2:8^0"}, 2)
+    return [
+        Case("other tags", _w("", {0: "send6^1", 1: "recv9^0@1"}, 2).evidence(), "LK013", (0, 1),
+             "rank 0 waits in send to rank 1 (cell 7, line 6), with tag 0, and rank 1's recv from rank 0 with tag 1 (cell 7, "
+             "line 9) does not fit: the tags do not match.", "hang"),
+        Case("tags in another order", _w("", {0: "send6^1 send7^1@1", 1: "recv8^0@1 recv9^0"}, 2).evidence(), "LK013", (0, 1)),
+        Case("other tags beside a barrier", _w("bar9", {0: "send6^1@3 bar9", 1: "recv7^0@4 bar9"}).evidence(), "LK013", (0, 1),
+             "rank 0 waits in send to rank 1 with tag 3 (cell 7, line 6), and rank 1's recv from rank 0 with tag 4 (cell 7, "
+             "line 7) does not fit: the tags do not match."),
+        Case("other groups", _w("", {0: "send6^1", 1: "recv9^0%low"}, 2, groups={"low": (0, 1)}).evidence(), "LK013", (0, 1)),
+        Case("an isend nobody waited for", gone.evidence(), "LK013", (0, 1),
+             "rank 1 waits in recv from rank 0 (cell 7, line 2), and nobody waited for the handle of rank 0's asynchronous "
+             "send to rank 1 (cell 7, line 1)"),
+        Case("all send first", _w("", {r: f"send7^{(r + 1) % 3} recv8^{(r + 2) % 3}" for r in range(3)}, 3).evidence(), "LK013",
+             (0, 1, 2), "ranks 0-2 all wait in send (cell 7, line 7), and nobody receives", "hang"),
+        Case("all receive first", _w("", {r: f"recv7^{(r + 2) % 3} send8^{(r + 1) % 3}" for r in range(3)}, 3).evidence(),
+             "LK013", (0, 1, 2), "ranks 0-2 all wait in recv (cell 7, line 7), and nobody sends"),
+        Case("a wrong peer", _w("", {0: "send1^1", 1: "recv2^2"}, 3).evidence(), "LK013", (0, 1, 2)),
+        Case("more sends than receives", _w("", {0: "send1^1 send1^1", 1: "recv2^0"}, 2).evidence(), "LK013", (0, 1),
+             "rank 0 waits in send to rank 1 (cell 7, line 1), but rank 1 has finished cell 7."),
+        Case("a shorter message", _w("", {0: "send1:4^1", 1: "recv2:8^0"}, 2).evidence(), "LK022", (0, 1),
+             "rank 0 sends a tensor of shape (4,), float32 to rank 1 (cell 7, line 1), which receives it as a tensor of "
+             "shape (8,), float32 (cell 7, line 2)", "silent"),
+        Case("a longer message", long.but(1, process="dead", exit_code=-6).evidence(), "LK022", (0, 1), ending="abort"),
+    ]  # fmt: skip
+
+
+@group
+def splits() -> list[Case]:
+    """All-to-alls whose splits do not match pair by pair."""
+    fit = {0: "atoa9=3,2,1,3,1,2", 1: "atoa9=1,4,2,2,4,1", 2: "atoa9=2,1,5,1,2,5"}
+    one = {**fit, 2: "atoa9=2,1,5,1,1,5"}
+    many = {**fit, 2: "atoa9=2,1,5,2,1,5"}
+    return [
+        Case("splits of one pair", _w("", one, 3).evidence(), "LK023", (1, 2),
+             "the splits of all_to_all_single #1 (cell 7, line 9) do not match: rank 1 gives rank 2 2 rows, and rank 2 takes 1 "
+             "from rank 1.", "silent"),
+        Case("splits of one rank", _w("", many, 3).evidence(), "LK023", (2,)),
+        Case("splits, and a rank died", _w("", one, 3).but(2, process="dead", exit_code=-6).evidence(), "LK023", (1, 2),
+             ending="abort"),
+    ]  # fmt: skip

@@ -63,7 +63,8 @@ def _killed_by_mismatch(world: Alignment, rank: int) -> bool:
     """The rank's last call in the group is where the calls differ."""
     other_message = world.slip is not None or (world.altered is not None and world.altered.kind == "size")
     aborted = world.views[rank].exit_code == -signal.SIGABRT and find(world.evidence.backend).aborts_on_long_message
-    if other_message and aborted:
+    odd = world.odd_message is not None and rank == world.odd_message.receiver
+    if (other_message or odd or world.odd_splits is not None) and aborted:
         return True
     error, found = world.sequence_error, world.disagreement
     if error is not None and aborted:

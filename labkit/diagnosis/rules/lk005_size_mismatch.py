@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...calls import Aspect, unfit
+from ...calls import Aspect
 from ...errors import join_ranks
-from ...vocabulary import PENDING, CallState, Ending, Standing
+from ...vocabulary import Ending, Standing
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, Altered, Disagreement
@@ -32,9 +32,7 @@ class SizeMismatch(Rule):
         if world.altered is not None and world.altered.kind == "size":
             return self._message(world, world.altered)
         found = world.disagreement
-        if found is None:
-            return self._pair(world)
-        if found.apart or found.aspect not in (Aspect.SIZE, Aspect.SHAPE):
+        if found is None or found.apart or found.aspect not in (Aspect.SIZE, Aspect.SHAPE):
             return None
         culprits, hedge = words.blame(world, found)
         return self.say(
@@ -46,23 +44,6 @@ class SizeMismatch(Rule):
             facts=(*_deaths(world, found), *words.mismatch_facts(found)),
             ending=words.ending(world, found.column),
         )
-
-    def _pair(self, world: Alignment) -> Verdict | None:
-        """Safe mode has refused a send or a recv since the other end does not fit."""
-        refused = {
-            rank: wait.call for rank, wait in world.waits.items() if wait.call.p2p and wait.call.state == CallState.REFUSED
-        }
-        for rank, call in refused.items():
-            ends = [end for end in world.calls.get(call.root, ()) if end.p2p and end.state in PENDING and end.root == rank]
-            other = next((end for end in ends if ("send" in end.op) != ("send" in call.op) and end.tag == call.tag), None)
-            text = unfit(call, other, rank) if other is not None and other.cell == call.cell else ""
-            if other is not None and text:
-                sides = (words.call_side(world, (rank,), call), words.call_side(world, (call.root,), other))
-                return self.say(
-                    world, text, tuple(sorted((rank, call.root))), sides=sides,
-                    fix="Give the recv a tensor of the shape and dtype that is sent", ending=Ending.ERROR,
-                )  # fmt: skip
-        return None
 
     def _message(self, world: Alignment, found: Altered) -> Verdict:
         """In a schedule: a message was sent or expected in another size than its program says."""
