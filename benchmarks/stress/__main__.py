@@ -2,6 +2,7 @@
 
 python -m benchmarks.stress chaos [--faults 1000] [--ranks 3] [--seed 20]
 python -m benchmarks.stress confusion [--sizes 2 3 4] [--seeds 3]
+python -m benchmarks.stress healthy [--sizes 2 3 4] [--cells 1000]
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from labkit.driver.world import World
 
 from .chaos import chaos
 from .confusion import confusion
+from .healthy import healthy
 
 
 def main() -> int:
@@ -28,6 +30,9 @@ def main() -> int:
     other = trials.add_parser("confusion", help="every fault against what was said of it")
     other.add_argument("--sizes", type=int, nargs="+", default=[2, 3, 4])
     other.add_argument("--seeds", type=int, default=3)
+    third = trials.add_parser("healthy", help="programs that are right, of which nothing may be said")
+    third.add_argument("--sizes", type=int, nargs="+", default=[2, 3, 4])
+    third.add_argument("--cells", type=int, default=1000)
     options = parser.parse_args()
     began_s = time.monotonic()
 
@@ -39,6 +44,10 @@ def main() -> int:
             report = chaos(start(options.ranks, "gloo"), options.faults, options.seed, say)
             print(report)
             return bool(report.problems)
+        if options.trial == "healthy":
+            quiet = healthy(_world, options.sizes, options.cells, say)
+            print(quiet)
+            return bool(quiet.wrong)
         table = confusion(_world, options.sizes, options.seeds, say)
         print(table)
         return bool(table.wrong)

@@ -8,6 +8,10 @@ import pytest
 
 from benchmarks.stress.chaos import ChaosReport, Held, MiB
 from benchmarks.stress.confusion import Confusion
+from benchmarks.stress.healthy import healthy, said_of
+from benchmarks.stress.programs import PROGRAMS
+from labkit.notes import Finding
+from labkit.testing import Script, ok, raises
 
 CALM = [Held(50, 8, 100 * MiB)] * 3
 
@@ -50,3 +54,15 @@ def test_another_code_an_innocent_rank_or_silence_is_wrong(code: str, culprits: 
     table.add("killed", "raw", 1, size, code, culprits)
     assert len(table.wrong) == wrong
     assert str(table).endswith(f"{1 - wrong} of 1 right")
+
+
+def test_a_note_on_a_right_program_is_wrong() -> None:
+    script = Script(ranks=2)
+    with script.world() as world:
+        said = healthy(lambda size: world, [2], 2 * len(PROGRAMS))
+        assert (said.cells, said.wrong) == (2 * len(PROGRAMS), [])
+        facts = {"given": "x.clone()", "origin": "x"}
+        script.on("cell", ok(findings=(Finding("thrown-away", "all_reduce", "cell 9, line 2", facts=facts),)))
+        assert said_of(world, "...") == "note, cell 9, line 2: the result of all_reduce is thrown away"
+        script.on("cell", {1: raises("ValueError: no data")})
+        assert "ValueError: no data" in said_of(world, "...")
