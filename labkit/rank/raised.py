@@ -54,10 +54,15 @@ def _before(error: BaseException) -> CodeError | None:
 
 
 def handled_now() -> CodeError | None:
-    """The exception that the main thread is handling, if the learner's code had a part in it; None if it handles none."""
+    """The exception that the main thread is handling, if the learner's code had a part in it; None if it handles none.
+
+    A library may handle one of its own above it (and have the learner's as its context).
+    """
     active: Any = sys._current_exceptions().get(threading.main_thread().ident or 0)
     error = active[1] if isinstance(active, tuple) else active
-    return describe_error(error, alone=True) if isinstance(error, BaseException) and _is_users(error.__traceback__) else None
+    if not isinstance(error, BaseException):
+        return None
+    return _before(error) or (describe_error(error, alone=True) if _is_users(error.__traceback__) else None)
 
 
 def _is_users(at: TracebackType | None) -> bool:

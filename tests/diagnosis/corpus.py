@@ -96,6 +96,8 @@ def handlers() -> list[Case]:
         Case("safe: calls in a handler", _w("ar1 ar2", {1: "ar1 bc5"}, 3).refuse().but(1, error=told).evidence(), "LK018", (1,)),
         Case("after the deadline, in a handler", _w("ar1 ar2", {1: "ar1 bc5"}, 3).cut().but(1, error=cut).evidence(),
              "LK018", (1,)),
+        Case("skips a call and calls in a handler", _w("ar1 ar1 ar1 bc3", {1: "ar1 bc3"}, 3).but(1, handling=error).evidence(),
+             "LK018", (1,)),
         Case("all in one handler", same.evidence(), "LK010", (1,)),
     ]  # fmt: skip
 

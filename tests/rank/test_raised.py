@@ -59,6 +59,17 @@ def test_what_the_main_thread_is_handling(source: str) -> None:
     assert found.site is not None
 
 
+def test_a_librarys_own_exception_does_not_hide_the_learners() -> None:
+    source = "def probe(now):\n    try:\n        {}['x']\n    except KeyError:\n        return now()"
+    library: dict[str, object] = {}
+    exec(compile(source, threading.__file__, "exec"), library)
+    found = run("try:\n    1 / 0\nexcept ZeroDivisionError:\n    found = probe(now)", probe=library["probe"], now=handled_now)[
+        "found"
+    ]
+    assert isinstance(found, CodeError)
+    assert found.type == "ZeroDivisionError"
+
+
 def test_no_exception_is_handled() -> None:
     assert run("try:\n    {}['y']\nexcept KeyError:\n    pass\nfound = now()", now=handled_now)["found"] is None
 

@@ -27,7 +27,7 @@ class HandlesAnException(Rule):
     code = "LK018"
     name = "handles-an-exception"
     title = "A rank handles an exception while others wait for it"
-    priority = 15
+    priority = 5
 
     def claim(self, world: Alignment) -> Verdict | None:
         errors = _alone_in_a_handler(world)
