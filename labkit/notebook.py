@@ -147,6 +147,8 @@ def drawn(record: Any) -> dict[str, Any]:
 
 def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
     """`%%ranks` (with a body) and `%ranks`; find the world, check everything, run, show, raise."""
+    from .instruments.calls import so_far
+
     args = parse_line(line)
     if body is not None and args.code:
         raise UsageError(f"unrecognised argument {args.code!r}", hint=_USAGE)
@@ -164,7 +166,8 @@ def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
     number = world.next_cell(prompt_number(shell))
     check_syntax(shell, code, number)
     armed = [injection for injection in world.injections if injection.active]
-    screen = views.Screen(shell.display_pub.publish, watched(shell) and not args.quiet)
+    live = watched(shell) and not args.quiet
+    screen = views.Screen(shell.display_pub.publish, live, lambda: so_far(world.core))
     try:
         result = world.run_cell(
             code,

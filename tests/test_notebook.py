@@ -50,6 +50,7 @@ class PaperWorld:
     cell: int = 0
     asked: list[tuple[str, Any, float | None]] = field(default_factory=list)
     on_output: Callable[[int, str, str], None] = lambda rank, name, text: None
+    core: Any = field(default_factory=lambda: types.SimpleNamespace(stopped=True))  # it has no calls to look at
 
     def next_cell(self, prompt: int = 0) -> int:
         return max(self.cell + 1, prompt)

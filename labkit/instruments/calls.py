@@ -7,6 +7,14 @@ from ..diagnosis.grid import call_grid
 from ..driver.core import WorldCore, instrument
 
 
+def so_far(world: WorldCore) -> CallGrid | None:
+    """The calls that the running cell has made, or None; no rank is asked, so it costs a running collective nothing."""
+    if world.stopped:
+        return None
+    grid = call_grid(world.look(ask=False))
+    return grid if world.cell in grid.cells else None
+
+
 @instrument
 def calls(world: WorldCore, cells: int = 1) -> CallGrid:
     """The picture of the calls of the newest cell, or of the newest `cells`: who agrees, who does not, who waits.

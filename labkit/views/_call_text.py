@@ -9,7 +9,8 @@ from ..phrases import WIDTH, wrapped
 from . import _call_words as say
 
 _STRIP_FROM = 40
-_ROOM = 10  # columns
+_ROOM = 12  # columns
+_AFTER, _GAP = 12, 11  # characters of what stands behind the last column, and of how many columns are left out
 
 
 def as_lines(grid: CallGrid, *, short: bool = False) -> list[str]:
@@ -29,13 +30,14 @@ def as_lines(grid: CallGrid, *, short: bool = False) -> list[str]:
 def _track(grid: CallGrid, track: CallTrack) -> list[str]:
     rows = [row for row in track.rows if row.member]
     numbers = say.lines_matter(track)
-    width = 6 if numbers else 4
+    large = max((column.seq for column in track.columns), default=0) >= 1000
+    width = 7 if large else 6 if numbers else 4
     names = ["  ".join(filter(None, say.label(row, grid))) for row in rows]
     left = max(map(len, names), default=0) + 3
-    track = say.narrowed(track, min(_ROOM, max(3, (WIDTH - left - 22) // (width + 2))))
+    most = (WIDTH - left - _AFTER) // width
+    shown = len(track.columns) if len(track.columns) <= min(most, _ROOM) else min((WIDTH - left - _AFTER - _GAP) // width, _ROOM)
+    track = say.narrowed(track, max(3, shown))
     rows = [row for row in track.rows if row.member]
-    large = max((column.seq for column in track.columns), default=0) >= 1000
-    width = max(width, 7 if large else 0)
     head, marks = " " * left, " " * left
     for at, column in enumerate(track.columns):
         if column.left_out and at:

@@ -9,17 +9,20 @@ import time
 import uuid
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
-from ..document import Block, Code
+from ..document import Block, Code, Node, Tree, as_text, tree_of
 from ..wire import Diagnosis
 from . import _html as h
 from ._text import INDENT, clean, indent
 
 PERIOD_S = 0.2  # between two pictures of a cell
 LINE_S = 1.0  # a line's seconds go on, also while nothing new is said
+PICTURE_S = 0.5  # between two pictures of calls, and how long a cell runs before the first
 QUIET_S = 2.0  # a cell that has shown nothing for so long says that it runs, and for how long
 _LINES = 10
+_SHARE = 10  # between two looks at the calls are so many times of what a look takes
+_LONGEST_S = 2.0  # and no more than this
 _KEPT = 8_000  # characters per rank; a cell that prints without end costs no memory here
 
 
@@ -46,13 +49,15 @@ class LiveOutput:
         tails = [(rank, "\n".join(clean(text).rstrip("\n").split("\n")[-_LINES:])) for rank, text in printed]
         return [(rank, tail) for rank, tail in tails if tail.strip()]
 
-    def text(self) -> str:
+    def text(self, calls: Tree = ()) -> str:
         blocks = [f"rank {rank}\n{indent(tail, INDENT)}" for rank, tail in self._tails()]
-        return "\n".join([*blocks, self._notice] if self._notice else blocks) or "running …"
+        blocks += [as_text(calls)] if calls else [self._notice] if self._notice else []
+        return "\n".join(blocks) or "running …"
 
-    def html(self, after_s: float = 0.0) -> str:
-        blocks = [Block([Code(tail)], head=f"rank {rank}") for rank, tail in self._tails()]
-        blocks += [Block([Code(self._notice)], head="waiting")] if self._notice else []
+    def html(self, after_s: float = 0.0, calls: Tree = ()) -> str:
+        blocks: list[Node] = [Block([Code(tail)], head=f"rank {rank}") for rank, tail in self._tails()]
+        blocks += [Block([Code(self._notice)], head="waiting")] if self._notice and not calls else []
+        blocks += calls
         since = f"for {after_s:.0f} s " if after_s >= QUIET_S else ""
         return h.frame(f'<div class="lk-tag">running {since}…</div>' + h.as_html(blocks))
 
@@ -90,11 +95,17 @@ class _Display:
 
 
 class Screen(_Display):
-    """One output of the notebook: pictures of the running cell in it, if it is watched, at last the result."""
+    """One output of the notebook: pictures of the running cell in it, if it is watched, at last the result.
 
-    def __init__(self, publish: Callable[..., Any], live: bool) -> None:
+    `look` gives the picture of the calls that the cell has made so far, or None; it is asked twice a second at most, and
+    less often where it takes long.
+    """
+
+    def __init__(self, publish: Callable[..., Any], live: bool, look: Callable[[], Any] | None = None) -> None:
         super().__init__(publish, "labkit-live")
         self._publish: Callable[..., Any] = publish
+        self._look, self._calls = look, cast(Tree, ())
+        self._next_look_s = self._began_s + PICTURE_S
         self._live = live
         self._output = LiveOutput()
         self._changed = threading.Event()
@@ -119,10 +130,23 @@ class Screen(_Display):
         said_s = 0
         while not self._over.wait(PERIOD_S):
             after_s = time.monotonic() - self._began_s
+            self._look_at_calls()
             if self._changed.is_set() or (after_s >= QUIET_S and int(after_s) > said_s):
                 self._changed.clear()
                 said_s = int(after_s)
-                self._show({"text/plain": self._output.text(), "text/html": self._output.html(said_s)})
+                self._show({"text/plain": self._output.text(self._calls), "text/html": self._output.html(said_s, self._calls)})
+
+    def _look_at_calls(self) -> None:
+        began_s = time.monotonic()
+        if self._look is None or began_s < self._next_look_s:
+            return
+        found = self._look()
+        calls = tree_of(found) if found is not None else ()
+        if calls != self._calls:
+            self._calls = calls
+            self._changed.set()
+        took_s = time.monotonic() - began_s
+        self._next_look_s = began_s + min(max(PICTURE_S, _SHARE * took_s), _LONGEST_S)
 
     def finish(self, data: dict[str, str]) -> None:
         """The result takes the place of the pictures."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labkit.instruments.calls import so_far
 from labkit.testing import Script, call, late, ok
 
 
@@ -25,3 +26,15 @@ def test_calls_of_a_healthy_world() -> None:
         grid = world.calls()
     assert (grid.accent, grid.sentence) == ("good", "2 calls, the same on all 2 ranks")
     assert grid.num_calls == 4
+
+
+def test_what_a_running_cell_has_called_so_far_is_its_own_calls_alone() -> None:
+    with Script(ranks=2).world() as world:
+        world.core.cluster.on("cell", ok(calls=(call("broadcast", 1),)))
+        world.run_cell("...")
+        grid = so_far(world.core)
+        assert grid is not None
+        assert grid.cells == (world.cell,)
+        world.run_cell("...")  # makes no call
+        assert so_far(world.core) is None
+    assert so_far(world.core) is None

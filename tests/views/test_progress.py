@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from labkit.callgrid import CallGrid
+from labkit.diagnosis.grid import call_grid
 from labkit.views import Progress, Screen, _live
+from labkit.wire import Call, Evidence, RankView
 
 
 class Page:
@@ -101,3 +104,37 @@ def test_a_cell_that_nobody_watches_has_one_output() -> None:
     time.sleep(0.3)
     screen.finish({"text/plain": "the result"})
     assert page.shown == [("the result", False)]
+
+
+def test_a_running_cell_shows_its_calls_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_live, "PERIOD_S", 0.01)
+    monkeypatch.setattr(_live, "PICTURE_S", 0.02)
+    page: Any = Page()
+    grids = iter([None, "x", "x x", "x x"])
+    screen = Screen(page, live=True, look=lambda: (found := next(grids, None)) and grid_of(len(found.split())))
+    until(page, 2)
+    assert page.shown[0][0].startswith("1 call, the same on all 2 ranks")
+    assert page.shown[1][0].startswith("2 calls, the same on all 2 ranks")
+    assert "lk-calls" in page.html
+    screen.finish({"text/plain": "the result"})
+    assert page.shown[-1] == ("the result", True)
+
+
+def test_a_look_that_takes_long_is_taken_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_live, "PERIOD_S", 0.005)
+    monkeypatch.setattr(_live, "PICTURE_S", 0.01)
+    looks = []
+
+    def look() -> None:
+        looks.append(time.monotonic())
+        time.sleep(0.05)
+
+    screen = Screen(Page(), live=True, look=look)
+    time.sleep(1.2)
+    screen.finish({})
+    assert 1 <= len(looks) <= 3, "ten times the time that a look takes is between two"
+
+
+def grid_of(number: int) -> CallGrid:
+    calls = tuple(Call(n + 1, n + 1, "all_reduce", cell=1, state="done") for n in range(number))
+    return call_grid(Evidence(2, cell=1, ranks=tuple(RankView(rank, cell=1, calls=calls) for rank in range(2))))
