@@ -239,7 +239,9 @@ def after_refusal(world: Alignment) -> str:
     broken = next((call for call in failed if call.cell == world.focus and not call.p2p), None)
     if broken is not None:
         return f"{placed(broken)} had been issued, so its process group is broken: world.recover() forms new groups."
-    before = " Calls before it were matched wrongly: what they gave is wrong." if world.sequence_error is not None else ""
+    error = world.sequence_error
+    mixed = error is not None and any(call.state == CallState.DONE for call in error.track.columns.get(error.seq, {}).values())
+    before = " Calls before it were matched wrongly: what they gave is wrong." if mixed else ""
     return f"No rank has issued the refused call, so the groups still work: fix the cell and run it again.{before}"
 
 

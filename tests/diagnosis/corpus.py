@@ -370,3 +370,23 @@ def splits() -> list[Case]:
         Case("splits, and a rank died", _w("", one, 3).but(2, process="dead", exit_code=-6).evidence(), "LK023", (1, 2),
              ending="abort"),
     ]  # fmt: skip
+
+
+@group
+def forgotten_group() -> list[Case]:
+    """A call of a smaller group without its group=."""
+    pairs = {"low": (0, 1), "high": (2, 3)}
+    makes = "ng1%low ng1%high "
+    source = "g = groups()\nx = ones()\ndist.all_reduce(x, group=g)\nif low:\n    {}\ndist.barrier()"
+    bare, named = source.format("dist.all_reduce(x)"), source.format("dist.all_reduce(x, group=world)")
+
+    def made(text: str) -> Evidence:
+        low, high = makes + "ar3%low ar5 bar6", makes + "ar3%high bar6"
+        return world(low, {2: high, 3: high}, groups=pairs, source=text).run().evidence()
+
+    return [
+        Case("a forgotten group", made(bare), "LK024", (0, 1),
+             "ranks 0 and 1 wait in all_reduce #1 (cell 7, line 5), which is a call of all ranks, while ranks 2 and 3 wait in "
+             "barrier #1 (cell 7, line 6).", "hang"),
+        Case("the group is named: a skipped call", made(named), "LK009", (0, 1, 2, 3)),
+    ]  # fmt: skip
