@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from .diagnosis import align, groups_unusable
+from .diagnosis.standing import is_echo
 from .makings import is_about_groups
 from .vocabulary import CallState, Ending, Status, breaks_groups
-from .wire import CellResult, Evidence, Injection, Outcome
+from .wire import CellResult, CodeError, Evidence, Injection, Outcome
 
 WORST_FIRST = (Status.STUCK, Status.LATE, Status.DEAD, Status.ERROR)
 _ENDINGS: dict[str, str] = {
@@ -29,6 +30,23 @@ def worst(outcomes: Iterable[Outcome]) -> tuple[str, tuple[int, ...]]:
     for outcome in outcomes:
         by_status[outcome.status] = (*by_status.get(outcome.status, ()), outcome.rank)
     return next(((status, by_status[status]) for status in WORST_FIRST if status in by_status), ("", ()))
+
+
+def guilty_error(result: CellResult | None, rank: int) -> CodeError | None:
+    """What ended a cell on a rank that is to blame for its end: an error of its own, or one of a verdict's culprits.
+
+    An error that another rank has caused is none; nor is one after which the ranks were recovered.
+
+    >>> mine = CellResult(1, (Outcome(0, "error", error=CodeError("KeyError", "'y'")), Outcome(1)))
+    >>> str(guilty_error(mine, 0)), guilty_error(mine, 1)
+    ("KeyError: 'y'", None)
+    """
+    if result is None or result.recovery is not None:
+        return None
+    error = next((outcome.error for outcome in result.outcomes if outcome.rank == rank), None)
+    verdict = result.diagnosis.verdict if result.diagnosis is not None else None
+    culprit = verdict is not None and rank in verdict.culprits
+    return error if error is not None and (culprit or not is_echo(error)) else None
 
 
 def interrupted(result: CellResult) -> bool:

@@ -216,6 +216,7 @@ def start(
     from .driver.current import HOLDER
     from .driver.start import start as bring_up
     from .instruments.labnote import DESK
+    from .instruments.unseen import Unseen
 
     ensure_loaded()
     HOLDER.progress = lambda: views.Progress(_publisher(), quiet_s=1.0)
@@ -233,10 +234,20 @@ def start(
             deadline_s=deadline_s,
             group_timeout_s=group_timeout_s,
             on_progress=progress.say,
-            listeners=[DESK],
+            listeners=[DESK, Unseen(show_result)],
         )
         progress.done(f"{world.world_size} ranks are ready ({world.backend}, {format_seconds(world.started_in_s)})")
         return world
+
+
+def show_result(result: Any) -> None:
+    """Show a cell's result now: drawn in a notebook, as text elsewhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None:
+        sys.stdout.write(f"{result}\n")
+    else:
+        shell.display_pub.publish(drawn(result))
 
 
 def _publisher() -> Any:

@@ -32,6 +32,8 @@ class RankState(StrEnum):
 
     STARTING = "starting"
     IDLE = "idle"
+    RAISED = "raised"  # idle, and its last cell ended with an error of its own
+    UNREACHABLE = "unreachable"  # the controller is stopped or gone: nobody can know what the rank does
     RUNNING = "running"  # a cell, outside of any call
     WAITING = "waiting"  # inside a call
     STUCK = "stuck"  # inside a call of groups that are broken

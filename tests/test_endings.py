@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from labkit.endings import groups_broken, worst
+from labkit.endings import groups_broken, guilty_error, worst
 from labkit.testing import Script, call, raises
-from labkit.wire import Call, CodeError, Evidence, Outcome, RankView
+from labkit.wire import Call, CellResult, CodeError, Diagnosis, Evidence, Outcome, RankView, RecoveryReport, Verdict
 
 CLOSED = CodeError("RuntimeError", "Connection closed by peer")
 
@@ -48,3 +50,15 @@ def test_a_learners_own_error_text_breaks_nothing() -> None:
 def test_the_worst_ending_counts() -> None:
     assert worst([Outcome(0), Outcome(1)]) == ("", ())
     assert worst([Outcome(0, "error"), Outcome(1, "stuck"), Outcome(2, "late")]) == ("stuck", (1,))
+
+
+def test_who_is_to_blame_for_an_end_is_told_from_who_suffers() -> None:
+    refused = CodeError("ContractError", "the ranks do not agree")
+    outcomes = (Outcome(0, "error", error=CodeError("KeyError", "'y'")), Outcome(1, "error", error=refused), Outcome(2))
+    result = CellResult(3, outcomes)
+    assert [guilty_error(result, rank) is not None for rank in range(4)] == [True, False, False, False]
+    verdict = Verdict("LK004", "order-mismatch", "", "", culprits=(1,))
+    judged = replace(result, diagnosis=Diagnosis((verdict,), Evidence(3)))
+    assert guilty_error(judged, 1) is refused
+    assert guilty_error(replace(judged, recovery=RecoveryReport("soft", 2)), 0) is None
+    assert guilty_error(None, 0) is None

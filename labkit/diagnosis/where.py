@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..errors import join_ranks
 from ..frames import package_of
+from ..phrases import fold
 from ..timings import MOVED_S
 from ..units import format_seconds
 from ..vocabulary import Activity, ProcessState
@@ -108,7 +109,7 @@ def unfinished(evidence: Evidence) -> str:
     """What is not over, or did not end well, in a world in which no rule finds a fault: "" if all is over and fine.
 
     >>> unfinished(Evidence(1, ranks=(RankView(0, error=CodeError("KeyError", "'y'", CallSite("cell 3", 5))),)))
-    "rank 0's last cell ended with KeyError: 'y' (cell 3, line 5)"
+    "the last cell of rank 0 ended with KeyError: 'y' (cell 3, line 5)"
     """
     running = [view for view in evidence.ranks if view.activity != Activity.IDLE and view.process != ProcessState.DEAD]
     if running:
@@ -117,16 +118,10 @@ def unfinished(evidence: Evidence) -> str:
             places.setdefault(doing(view), []).append(view.rank)
         told = "; ".join(f"{join_ranks(who)} {'is' if len(who) == 1 else 'are'} {place}" for place, who in places.items())
         return told + still(evidence)
-    errors: dict[str, list[int]] = {}
-    for view in evidence.ranks:
-        if view.error is not None:
-            errors.setdefault(_error(view.error), []).append(view.rank)
-    return "; ".join(f"{_owner(ranks)} last cell ended with {error}" for error, ranks in errors.items())
-
-
-def _owner(ranks: list[int]) -> str:
-    return f"{join_ranks(ranks)}'s" if len(ranks) == 1 else f"{join_ranks(ranks)}:"
+    raised = [(view.rank, view.error) for view in evidence.ranks if view.error is not None]
+    errors = fold(raised, key=lambda error: (error.type, str(error.site)))  # the messages may differ by their numbers alone
+    return "; ".join(f"the last cell of {join_ranks(ranks)} ended with {_error(error)}" for ranks, error in errors)
 
 
 def _error(error: CodeError) -> str:
-    return f"{error.said()}" + (f" ({error.site})" if error.site is not None else "")
+    return error.said() + (f" ({error.site})" if error.site is not None else "")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from ..phrases import cut
 from ..processes import memory_bytes
 from ..vocabulary import Activity, CallState, ProcessState, RankState
-from ..wire import Call, RankCard, RankView
+from ..wire import Call, CodeError, RankCard, RankView
 from .core import Seat
 
 
@@ -19,18 +20,25 @@ class Seen(NamedTuple):
     detail: str = ""
 
 
-def make_card(view: RankView, seat: Seat, backend: str) -> RankCard:
-    """The card of a rank as it was seen."""
-    return RankCard(
-        view.rank, view.pid, seat.device, backend, *describe(view), host=seat.host, memory_bytes=memory_bytes(view.pid)
-    )
+def make_card(view: RankView, seat: Seat, backend: str, raised: CodeError | None = None, *, reachable: bool = True) -> RankCard:
+    """The card of a rank as it was seen; `raised` is what it ended its last cell with, by its own fault."""
+    seen = describe(view, raised=raised)
+    if not reachable and seen.state in (RankState.IDLE, RankState.RAISED):
+        seen = Seen(RankState.UNREACHABLE)
+    return RankCard(view.rank, view.pid, seat.device, backend, *seen, host=seat.host, memory_bytes=memory_bytes(view.pid))
 
 
-def describe(view: RankView, *, broken: bool = False) -> Seen:
-    """What a rank does: the one place that decides a card's state. `broken`: its groups are, so a call can't complete."""
+def describe(view: RankView, *, broken: bool = False, raised: CodeError | None = None) -> Seen:
+    """What a rank does: the one place that decides a card's state.
+
+    `broken`: its groups are, so a call can't complete. `raised`: the error of its own that ended its last cell.
+    """
     if view.process == ProcessState.DEAD:
         return Seen(RankState.DEAD, "", "" if view.exit_code is None else f"exit code {view.exit_code}")
     seen = _alive(view, broken)
+    if seen.state == RankState.IDLE and raised is not None:
+        where = f" ({raised.site})" if raised.site is not None else ""
+        return Seen(RankState.RAISED, f"raised {raised.type}", cut(" ".join(raised.message.split()), 60) + where)
     if view.process == ProcessState.STOPPED:
         return Seen(RankState.STOPPED, "", f"SIGSTOP, {seen.phrase}" if seen.phrase else "SIGSTOP")
     return seen

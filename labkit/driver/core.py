@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..errors import UnknownName
 from ..registry import Registry, unknown
-from ..wire import CellResult, Diagnosis, Evidence, Injection, Outcome, RecoveryReport, WorldStatus
+from ..wire import CellResult, CodeError, Diagnosis, Evidence, Injection, Outcome, RecoveryReport, WorldStatus
 from .injection import ActiveInjection
 
 Run = TypeVar("Run", bound=Callable[..., Any])
@@ -162,6 +162,10 @@ class WorldCore(Protocol):
 
     def note(self, result: CellResult, evidence: Evidence | None = None) -> None:
         """Take in how a request ended: whether the groups still work, and what armed faults did."""
+        ...
+
+    def raised(self, rank: int) -> CodeError | None:
+        """What ended the newest cell on this rank by its own fault, until the ranks are recovered."""
         ...
 
     def made_now(self, evidence: Evidence) -> bool:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import groups_ended, judge
-from ..endings import groups_broken
+from ..endings import groups_broken, guilty_error
 from ..errors import DeadlineExceeded, RankDead, RankError, RankStuck, UsageError, join_ranks
 from ..timings import REACH_EVERY_S
 from ..vocabulary import Activity
-from ..wire import CellResult, Diagnosis, Evidence, Frame, Injection, Outcome, RankView, RecoveryReport, WorldStatus
+from ..wire import CellResult, CodeError, Diagnosis, Evidence, Frame, Injection, Outcome, RankView, RecoveryReport, WorldStatus
 from . import cells
 from .cards import make_card
 from .checks import check_deadline, raise_first, ready_ranks
@@ -44,6 +44,7 @@ class Ranks:
         self.broken = ""
         self.cell = 0
         self.last: CellResult | None = None
+        self.mended = False  # the ranks were recovered since
         self.stopped = False
         self.active: list[ActiveInjection] = []
         self.request_id = 0
@@ -257,6 +258,10 @@ class Ranks:
             return self.last.diagnosis  # what was seen when it broke; the ranks have moved on since
         return replace(diagnosis, notes=self.last.notes) if self.last is not None else diagnosis
 
+    def raised(self, rank: int) -> CodeError | None:
+        """What ended the newest cell on this rank by its own fault, until the ranks are recovered."""
+        return None if self.mended else guilty_error(self.last, rank)
+
     def made_now(self, evidence: Evidence) -> bool:
         """Whether any rank has made a call in the newest request."""
         return any(call.request_id == self.request_id for view in evidence.ranks for call in view.calls)
@@ -270,7 +275,10 @@ class Ranks:
         except RankError as error:
             note = str(error)
         evidence = self.look(ask=not note)
-        cards = tuple(make_card(view, self.seats[view.rank], self.backend) for view in evidence.ranks)
+        cards = tuple(
+            make_card(view, self.seats[view.rank], self.backend, self.raised(view.rank), reachable=not note)
+            for view in evidence.ranks
+        )
         busy = [rank for rank, pending in self.pending.items() if not pending.done]
         gone = {view.rank: call for view in evidence.ranks if (call := groups_ended(view.calls)) is not None}
         if not note and gone:
@@ -293,7 +301,7 @@ class Ranks:
     # ---- remembering
     def note(self, result: CellResult, evidence: Evidence | None = None) -> None:
         """Take in how a request ended: the ranks' variables, whether the groups still work, what armed faults did."""
-        self.last = result
+        self.last, self.mended = result, False
         for rank, pending in self.pending.items():
             if pending.done and pending.future.result().names:
                 self.names[rank] = pending.future.result().names
@@ -326,7 +334,7 @@ class Ranks:
         settled = not force and self.last is not None and self.last.diagnosis is not None
         climbing = partial(climb, self.cluster, self.pending, self.names, mode=self.mode, broken=bool(self.broken))
         report, interrupted = run_uninterrupted(lambda: climbing(force=force, settled=settled))
-        self.broken = ""
+        self.broken, self.mended = "", True
         self.pending.clear()
         for rank in report.replaced:
             self.names.pop(rank, None)

@@ -68,7 +68,7 @@ class Live:
         view = RankView(seat.rank, seat.pid, process, seat.exit_code)
         if ring is not None:
             view = replace(view, activity=ring.activity, cell=ring.cell, calls=ring.calls)
-        seen = describe(view, broken=bool(self.world.broken))
+        seen = describe(view, broken=bool(self.world.broken), raised=self.world.raised(seat.rank))
         if seen.state == RankState.IDLE:
             last = f"last call: {ring.calls[-1]}" if ring and ring.calls else ""
             seen = Seen(RankState.IDLE, "", last) if ring else Seen(RankState.STARTING)

@@ -12,6 +12,8 @@ from ._text import clean, count, one_line
 
 _MARKS: dict[str, tuple[str, str]] = {
     RankState.IDLE: ("✓", "good"),
+    RankState.RAISED: ("✗", "bad"),
+    RankState.UNREACHABLE: ("…", "wait"),
     RankState.WAITING: ("…", "wait"),
     RankState.STOPPED: ("…", "wait"),
     RankState.STUCK: ("✗", "bad"),

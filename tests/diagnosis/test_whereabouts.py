@@ -71,5 +71,5 @@ def test_for_how_long_nobody_has_moved_is_said() -> None:
 def test_a_world_is_only_over_when_no_rank_runs_and_none_has_raised() -> None:
     ranks = (replace(view(0, 5), activity="cell"), RankView(1, error=CodeError("KeyError", "'y'")))
     assert unfinished(Evidence(2, ranks=ranks)) == "rank 0 is in Python at cell 4, line 5"
-    assert unfinished(Evidence(2, ranks=ranks[1:])) == "rank 1's last cell ended with KeyError: 'y'"
+    assert unfinished(Evidence(2, ranks=ranks[1:])) == "the last cell of rank 1 ended with KeyError: 'y'"
     assert unfinished(Evidence(2, ranks=(RankView(0), RankView(1)))) == ""

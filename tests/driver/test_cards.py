@@ -54,6 +54,18 @@ def test_a_state_in_a_short_phrase(name: str, monkeypatch) -> None:
     assert describe(view) == phrase
 
 
+def test_a_rank_that_raised_is_not_fine_until_it_runs_again() -> None:
+    error = CodeError("KeyError", "'y'", SITE)
+    assert describe(RankView(0, error=error), raised=error) == ("raised", "raised KeyError", "'y' (cell 3, line 2)")
+    assert describe(RankView(0, activity="cell", cell=4), raised=error).state == "running"
+    assert describe(RankView(0, process="dead"), raised=error).state == "dead"
+
+
+def test_nobody_can_know_what_a_rank_does_that_can_not_be_reached() -> None:
+    assert make_card(RankView(0), Seat(0, ScriptedPid(1)), "gloo", reachable=False).state == "unreachable"
+    assert make_card(RankView(0, process="dead"), Seat(0, ScriptedPid(1)), "gloo", reachable=False).state == "dead"
+
+
 def test_a_call_of_broken_groups_is_stuck() -> None:
     view = RankView(0, activity="call", calls=(waiting(),))
     assert describe(view, broken=True)[:2] == (RankState.STUCK, "stuck in all_reduce #5")

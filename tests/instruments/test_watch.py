@@ -12,7 +12,7 @@ import pytest
 from labkit.driver.feed import Seat
 from labkit.instruments.watch import NEWEST, Live
 from labkit.ring import SLOTS, RingReader, RingState, RingWriter, read_ring
-from labkit.wire import Call, CallSite, RankCard
+from labkit.wire import Call, CallSite, CodeError, RankCard
 
 SITE = CallSite("cell 7", 3, "<module>")
 
@@ -100,6 +100,10 @@ class PaperWorld:
     def __init__(self, folder: Path, pid: int) -> None:
         self.broken, self.stopped = "", False
         self.seats, self.folder, self.launcher = [Seat(0, pid)], folder, "fork"
+        self.error: CodeError | None = None
+
+    def raised(self, rank: int) -> CodeError | None:
+        return self.error
 
 
 def test_cards_of_a_rank_that_runs_dies_and_is_stopped_with_its_world(tmp_path: Path) -> None:
@@ -117,6 +121,14 @@ def test_cards_of_a_rank_that_runs_dies_and_is_stopped_with_its_world(tmp_path: 
     assert (live.look().cards[0].state, live.look().cards[0].detail) == ("dead", "exit code -9")
     world.stopped = True
     assert (live.over, live.look().cards[0].state, live.look().note) == (True, "ended", "the world is stopped")
+
+
+def test_a_rank_that_raised_is_not_fine(tmp_path: Path) -> None:
+    RingWriter(tmp_path / "rank-0.beacon", rank=0, pid=os.getpid())
+    world = PaperWorld(tmp_path, os.getpid())
+    world.error = CodeError("KeyError", "'y'", SITE)
+    card = Live(world).look().cards[0]  # type: ignore[arg-type]
+    assert (card.state, card.doing, card.detail) == ("raised", "raised KeyError", f"'y' ({SITE})")
 
 
 def test_a_look_is_cheap(tmp_path: Path) -> None:

@@ -85,8 +85,9 @@ def test_marks_and_colours_follow_from_the_state_whatever_the_words_say(state: R
 
 def test_the_states_have_their_marks() -> None:
     marks = {state: look(RankCard(0, 1, "cpu", "gloo", state)) for state in RankState}
-    assert {state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("✗", "bad")} == {"dead", "stuck"}
-    assert {state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("…", "wait")} == {"waiting", "stopped"}
+    assert {state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("✗", "bad")} == {"dead", "stuck", "raised"}
+    waiting = {state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("…", "wait")}
+    assert waiting == {"waiting", "stopped", "unreachable"}
     assert [state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("✓", "good")] == ["idle"]
 
 
