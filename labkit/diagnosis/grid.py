@@ -22,7 +22,8 @@ from .columns import Columns, Frame, find_frame, lay_out
 from .messages import messages
 
 FOLD_FROM = 8  # ranks; of fewer each has a row
-MOST_TRACKS = 4
+MOST_TRACKS = 4  # groups side by side
+MOST_OF_MANY = 2  # of FOLD_FROM ranks or more, the one with the trouble first
 MOST_MESSAGES = 12
 ROOM = 16  # columns
 
@@ -58,13 +59,14 @@ def call_grid(
     shown = [each for each in sent if each.trouble] + [each for each in sent if not each.trouble][::-1]
     shown = [each for each in sent if any(each is one for one in shown[:MOST_MESSAGES])]
     apart = {rank for each in shown if each.trouble for rank in (each.src, each.dst)}
-    folds = _folds(evidence.world_size, tracks, apart)
-    kept = sorted(range(len(tracks)), key=lambda i: (tracks[i].frame < 0, tracks[i].group != "world", i))[:MOST_TRACKS]
+    few = evidence.world_size < FOLD_FROM
+    urgent = sorted(tracks, key=lambda drawn: (drawn.frame < 0, drawn.group != "world"))[: MOST_TRACKS if few else MOST_OF_MANY]
+    kept = [drawn for drawn in tracks if drawn in urgent] if few else urgent
     sentence, accent = _said(world, verdict, tracks)
     return CallGrid(
         evidence.world_size, sentence, accent, verdict.code if verdict else "", verdict.culprits if verdict else (),
-        tuple(_folded(tracks[i], folds) for i in sorted(kept)),
-        MessageTrack(folds, tuple(shown), len(sent) - len(shown)) if shown else None,
+        tuple(_folded(drawn, _folds(evidence.world_size, [drawn], set())) for drawn in kept),
+        MessageTrack(_folds(evidence.world_size, tracks, apart), tuple(shown), len(sent) - len(shown)) if shown else None,
         verdict.sides if verdict else words.wait_sides(world, world.waits), chosen, len(tracks) - len(kept),
     )  # fmt: skip
 
@@ -102,7 +104,7 @@ def _waited_s(world: Alignment, rank: int) -> float:
     return max(0.0, (call.returned_s or world.evidence.taken_s) - call.issued_s)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Drawn:
     """A track whose rows are still one for each rank."""
 

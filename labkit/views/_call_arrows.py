@@ -16,8 +16,7 @@ def draw_messages(grid: CallGrid) -> Drawing:
     """Sends and receives as arrows; time runs to the right."""
     assert grid.messages is not None
     folds = grid.messages.rows
-    given = grid.tracks[0].rows if grid.tracks else [Row(ranks) for ranks in folds]
-    rows = place_rows(grid, given, lines=any(say.lines_matter(track) for track in grid.tracks))
+    rows = place_rows(grid, [Row(ranks) for ranks in folds], lines=any(say.lines_matter(track) for track in grid.tracks))
     at = {rank: i for i, ranks in enumerate(folds) for rank in ranks}
     shown = [each for each in grid.messages.messages if each.trouble or at.get(each.src) != at.get(each.dst)]
     hidden = grid.messages.left_out + len(grid.messages.messages) - len(shown)

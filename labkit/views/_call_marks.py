@@ -192,7 +192,9 @@ def _frames(track: CallTrack, xs: Sequence[float], top: float, rows: Rows) -> li
     if track.frame < 0:
         return []
     part = [at for at in range(len(xs)) if any(p.hole or p.loud for r in track.rows if r.member for p in r.places[at : at + 1])]
-    height = rows.tops[-1] + rows.tile + (_EDGES if len(track.rows[-1].ranks) > 1 else 0) + 10
+    inside = [at for at, row in enumerate(track.rows) if row.member]
+    edges = _EDGES if len(track.rows[inside[-1]].ranks) > 1 else 0
+    high, low = top + rows.tops[inside[0]] - 5, top + rows.tops[inside[-1]] + rows.tile + edges + 5
     marks: list[Mark] = []
     for at in sorted({track.frame, *part}):
         if at - 1 in part and at != track.frame:
@@ -200,7 +202,7 @@ def _frames(track: CallTrack, xs: Sequence[float], top: float, rows: Rows) -> li
         stop = at
         while stop + 1 in part:
             stop += 1
-        marks.append(Box(xs[at] - 3.5, top - 5, xs[stop] - xs[at] + TILE + 7, height, "frame", 6))
+        marks.append(Box(xs[at] - 3.5, high, xs[stop] - xs[at] + TILE + 7, low - high, "frame", 6))
     return marks
 
 

@@ -26,7 +26,7 @@ def compose(grid: CallGrid) -> Drawing:
     for at, line in enumerate(textwrap.wrap(sentence(grid.sentence), 104)):
         marks.append(Words(_MARGIN, y, ("× " if grid.accent == "bad" and not at else "") + line, "wb"))
         y += _LINE
-    for track in grid.tracks[:1]:
+    for track in say.main(grid):
         marks.append(Words(_MARGIN, y, say.detail(track), "wm"))
         y += _LINE
     named = len(grid.tracks) > 1 or grid.messages is not None

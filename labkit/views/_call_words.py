@@ -152,6 +152,11 @@ def detail(track: CallTrack) -> str:
     return "; ".join([", ".join(parts[:2]), *parts[2:]])
 
 
+def main(grid: CallGrid) -> tuple[CallTrack, ...]:
+    """The group that the picture is about: the first in which the ranks part, else the first."""
+    return tuple(track for track in grid.tracks if track.frame >= 0)[:1] or grid.tracks[:1]
+
+
 def wrong(track: CallTrack) -> str:
     """For instance "39 wrong sums: each met the others' call before it"; "" where there are none."""
     if not track.num_wrong:

@@ -107,7 +107,7 @@ def picture(grid: CallGrid, *, in_text: bool = True, short: bool = False) -> lis
 def tree(grid: CallGrid) -> Tree:
     """The sentence first, then the picture, then the call sites."""
     lead = Paragraph(sentence(grid.sentence), "lead", mark=_MARKS.get(grid.accent, ""), label=grid.code, tag=grid.code)
-    notes = [Paragraph(say.detail(track), "detail") for track in grid.tracks[:1]]
+    notes = [Paragraph(say.detail(track), "detail") for track in say.main(grid)]
     more = [Paragraph(f"{count(grid.groups_left_out, 'more group')} not drawn", "detail")] if grid.groups_left_out else []
     return [Block([lead, *notes, *picture(grid), *more], grid.accent if grid.accent in _MARKS else "")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,14 @@ from labkit.calls import site_key
 from labkit.diagnosis import align, judge
 from labkit.diagnosis.grid import MOST_MESSAGES, call_grid
 from labkit.plain import dumps, loads
+from labkit.testing import replay
 from labkit.wire import Call, Evidence, RankView
 
 from .build import world
 from .corpus import Case, cases
 from .pictured import left, skipped, swapped, unreceived
+
+DATA = Path(__file__).resolve().parents[1] / "data"
 
 
 def marked(track: CallTrack, mark: str) -> set[tuple[int, int]]:
@@ -145,4 +149,36 @@ def test_no_call_and_no_rank_make_an_empty_picture() -> None:
 def test_the_record_is_plain() -> None:
     for evidence in (swapped(), left(), unreceived(), skipped(9, 50, 3, 20)):
         grid = call_grid(evidence)
+        assert loads(dumps(grid)) == grid
+
+
+def parallel(rank: int, *, skips: bool = False) -> str:
+    """Tensor-parallel groups of four neighbours, data-parallel groups across them."""
+    inner, outer = f"%tp{rank // 4}", f"%dp{rank % 4}"
+    return f"bc1 ar2{inner} ag3{inner} ar4{outer} ar2{inner} {'' if skips else f'ag3{inner} '}ar4{outer} ar2{inner} bar5"
+
+
+def test_of_many_groups_the_one_with_the_trouble_comes_first_and_the_others_are_counted() -> None:
+    groups = {f"tp{i}": tuple(range(4 * i, 4 * i + 4)) for i in range(4)} | {f"dp{i}": tuple(range(i, 16, 4)) for i in range(4)}
+    programs = {rank: parallel(rank, skips=rank == 6) for rank in range(16)}
+    grid = call_grid(world("", programs, 16, groups=groups).run().evidence(7))
+    assert [track.group for track in grid.tracks] == ["tp1", "world"]
+    assert grid.groups_left_out == 7
+    others, mates, odd = grid.tracks[0].rows
+    assert (others.member, mates.ranks, odd.ranks) == (False, (4, 5, 7), (6,))
+    assert {rank for rank, _ in marked(grid.tracks[0], "hole")} == {6}
+
+
+RECORDINGS = sorted(path for folder in ("evidence", "safe") for path in (DATA / folder).glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_what_real_ranks_did_is_drawn_as_it_was_judged(path: Path) -> None:
+    for _, _, diagnosis in replay(path).diagnoses():
+        grid = call_grid(diagnosis.evidence)
+        verdicts = judge(diagnosis.evidence)
+        assert grid.sentence == verdicts[0].sentence if verdicts else grid.accent in ("good", "wait")
+        odd = {rank for track in grid.tracks for row in track.rows if row.odd for rank in row.ranks}
+        assert odd <= set(verdicts[0].culprits if verdicts else ())
+        assert max(map(len, str(grid).splitlines())) <= 80
         assert loads(dumps(grid)) == grid
