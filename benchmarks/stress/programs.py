@@ -78,6 +78,32 @@ for step in range(6):
             dist.all_reduce(parameter.data)
             parameter.data /= world_size
 """,
+    "a compiled model in DDP, and DDP compiled": DDP
+    + """
+inner = DDP(torch.compile(torch.nn.Linear(4, 2), backend="eager"))
+outer = torch.compile(DDP(torch.nn.Linear(4, 2)), backend="eager")
+for made in (inner, outer):
+    opt = torch.optim.SGD(made.parameters(), lr=0.1)
+    for step in range(2):
+        made(torch.randn(3, 4)).pow(2).mean().backward()
+        opt.step()
+        opt.zero_grad()
+""",
+    "two models by turns": DDP
+    + """
+maker, judge = DDP(torch.nn.Linear(2, 3)), DDP(torch.nn.Linear(3, 1))
+of_maker, of_judge = torch.optim.Adam(maker.parameters()), torch.optim.Adam(judge.parameters())
+for step in range(3):
+    made = maker(torch.randn(4, 2))
+    of_judge.zero_grad()
+    (judge(torch.randn(4, 3)).mean() - judge(made.detach()).mean()).backward()
+    of_judge.step()
+    of_maker.zero_grad()
+    judge.requires_grad_(False)
+    judge.module(made).mean().backward()
+    judge.requires_grad_(True)
+    of_maker.step()
+""",
     "evaluation between steps": DDP
     + """
 net = DDP(torch.nn.Linear(4, 1))

@@ -20,6 +20,19 @@ SLIPS = {
     "thrown-away": "def mean(x):\n    dist.all_reduce(x.contiguous())\n    return x / world_size\ny = mean(torch.ones(3, 4).t())",
 }
 
+ACCUMULATES = """from contextlib import nullcontext
+from torch.nn.parallel import DistributedDataParallel as DDP
+torch.manual_seed(0)
+net = DDP(torch.nn.Linear(3, 1))
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for number in range(4):
+    with nullcontext() if number % 2 == 0 else net.no_sync():
+        net(torch.ones(2, 3) * (rank + 1)).pow(2).mean().backward()
+    if number % 2 == 1:
+        opt.step()
+        opt.zero_grad()
+"""
+
 
 @pytest.mark.parametrize("mode", ["raw", "safe"])
 def test_nothing_is_said_of_right_programs(world_of: WorldMaker, mode: str) -> None:
@@ -36,6 +49,17 @@ def test_a_slip_is_noted_once_with_its_line_and_all_ranks(world_of: WorldMaker, 
     assert [(note.kind, note.ranks, note.place) for note in result.notes] == [(kind, (0, 1), f"cell {result.cell}, line 2")]
     assert f"Note, cell {result.cell}, line 2: " in str(result)
     assert world.run_cell("x = 1").notes == ()
+
+
+def test_a_step_on_gradients_that_ddp_did_not_average_is_noted(world_of: WorldMaker) -> None:
+    world = world_of(2)
+    result = world.run_cell(ACCUMULATES, deadline_s=20)
+    assert [(note.kind, note.ranks, note.place) for note in result.notes] == [
+        ("not-synced", (0, 1), f"cell {result.cell}, line 10")
+    ]
+    assert not world.replicas("net").same
+    assert world.run_cell(ACCUMULATES.replace("number % 2 == 0", "number % 2 == 1"), deadline_s=20).notes == ()
+    assert world.replicas("net").same
 
 
 def test_models_that_drifted_apart_are_found_by_one_call(world_of: WorldMaker) -> None:

@@ -16,6 +16,7 @@ GAPS = {"shape": [4], "stride": [3], "name": "column"}
 FACTS: dict[str, dict[str, Any]] = {
     "not-contiguous": GAPS,
     "not-waited": {"how": "lost", "changed": True},
+    "not-synced": {"model": "Net", "checksum": "aa"},
     "thrown-away": {"given": "x.contiguous()", "origin": "x"},
 }
 
@@ -25,7 +26,9 @@ def finding(kind: str, op: str = "all_reduce", line: int = 3, **facts: Any) -> F
 
 
 def note(kind: str, *ranks: int, op: str = "all_reduce", **facts: Any) -> Note:
-    (made,) = gather({rank: [finding(kind, op, **facts)] for rank in ranks or EVERYONE}, EVERYONE)
+    own = {"checksum": str} if kind == "not-synced" else {}
+    of = {rank: facts | {name: make(rank) for name, make in own.items()} for rank in ranks or EVERYONE}
+    (made,) = gather({rank: [finding(kind, op, **facts)] for rank, facts in of.items()}, EVERYONE)
     return made
 
 
@@ -34,7 +37,7 @@ def test_every_kind_says_place_operation_and_next_step(kind: str) -> None:
     said = note(kind)
     first, *others = str(said).splitlines()
     assert first.startswith("Note, cell 7, line 3: ")
-    assert "all_reduce" in first
+    assert "all_reduce" in first or kind == "not-synced"
     assert any("Next:" in line for line in others)
     assert "all ranks" in str(said)
     assert "cell 7, line 3" in to_html(said)
@@ -76,6 +79,15 @@ def test_each_way_not_to_wait_has_its_own_remedy(op: str, facts: dict[str, Any],
     assert title in said.title
     assert step in said.next_step
     assert ("was changed while" in said.sentence) == facts.get("changed", True)
+
+
+def test_a_local_step_is_no_slip_where_the_ranks_are_alike() -> None:
+    same = {rank: [finding("not-synced", "step")] for rank in EVERYONE}
+    assert gather(same, EVERYONE) == ()
+    same[2] = [finding("not-synced", "step", checksum="bb")]
+    (told,) = gather(same, EVERYONE)
+    assert "not averaged" in told.title
+    assert "no_sync()" in told.next_step
 
 
 def test_a_finding_of_a_kind_that_this_version_does_not_know_is_left_out() -> None:

@@ -34,6 +34,7 @@ def rank_context(tmp_path: Path) -> Iterator[RankContext]:
 @pytest.fixture
 def tap(alone: Any, rank_context: RankContext, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A tap that is installed and watches the group; torch's own functions are put back after the test."""
+    import torch
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
 
@@ -47,6 +48,7 @@ def tap(alone: Any, rank_context: RankContext, monkeypatch: pytest.MonkeyPatch) 
         (dist.Reducer, ("__init__", "prepare_for_backward")),
         (dist.ProcessGroup, ("monitored_barrier",)),
         (dist.Work, (*WAITS, "is_completed")),
+        (torch.nn.parallel.DistributedDataParallel, ("__init__", "forward")),
     ):
         for name in names:
             if hasattr(owner, name):

@@ -249,3 +249,47 @@ def test_calls_of_a_library_are_left_alone(tap: Tap, rank_context: RankContext, 
     exec(compile(code, file, "exec"), names)
     rank_context.namespace["sync"] = names["sync"]
     assert found(tap, rank_context, "sync(torch.ones(2, 3))") == []
+
+
+# ---- not synced
+DDP = """from torch.nn.parallel import DistributedDataParallel
+net = DistributedDataParallel(torch.nn.Linear(4, 1))
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+def backward(model=net): model(torch.ones(2, 4)).sum().backward()
+def average(parameter): dist.all_reduce(parameter.grad); parameter.grad /= 1
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "with net.no_sync(): backward()\nopt.step()",
+        "backward()\nwith net.no_sync(): backward()\nopt.step()",
+        "with net.no_sync(): y = net(torch.ones(2, 4)).sum()\ny.backward()\nopt.step()",
+        "backward(net.module)\nopt.step()",
+        "net.require_backward_grad_sync = False\nbackward()\nopt.step()",
+        "with net.no_sync(): backward()\ndist.all_reduce(torch.ones(1))\nopt.step()",
+    ],
+)
+def test_a_step_on_local_gradients_is_found_with_its_line(tap: Tap, rank_context: RankContext, body: str) -> None:
+    line = len(f"{DDP}{body}".splitlines())
+    assert found(tap, rank_context, DDP + body) == [("not-synced", "step", f"cell 7, line {line}")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "backward()\nopt.step()",
+        "with net.no_sync(): backward()\nbackward()\nopt.step()",
+        "with net.no_sync(): backward()",
+        "with net.no_sync(): backward()\nfor p in net.parameters(): average(p)\nopt.step()",
+        "with net.no_sync(): backward()\nopt.step()\nfor p in net.parameters(): dist.all_reduce(p.data)",
+        "backward()\nwith net.no_sync(): unused = net(torch.ones(2, 4))\nopt.step()",
+        "backward()\nwith torch.no_grad(): net(torch.ones(2, 4))\nopt.step()",
+        "opt.step()",
+        "import io, copy\ntorch.save(net, io.BytesIO())\nbackward()\nopt.step()",
+        "other = torch.nn.Linear(4, 1)\nbackward(other)\ntorch.optim.SGD(other.parameters(), lr=0.1).step()",
+    ],
+)
+def test_a_step_on_averaged_gradients_is_no_slip(tap: Tap, rank_context: RankContext, body: str) -> None:
+    assert found(tap, rank_context, DDP + body) == []
