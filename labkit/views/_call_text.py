@@ -14,7 +14,10 @@ _AFTER, _GAP = 12, 11  # characters of what stands behind the last column, and o
 
 
 def as_lines(grid: CallGrid, *, short: bool = False) -> list[str]:
-    """The groups one below the other, then the messages, then what the signs mean; `short`: only where there is trouble."""
+    """The groups one below the other, then the messages, then what the signs mean.
+
+    `short`: only the groups with trouble, and of the letters only those of the framed column.
+    """
     if short:
         bad = grid.messages is not None and any(each.trouble for each in grid.messages.messages)
         grid = replace(
@@ -24,7 +27,7 @@ def as_lines(grid: CallGrid, *, short: bool = False) -> list[str]:
     for track in grid.tracks:
         lines += [*([f"{track.group}:"] if len(grid.tracks) > 1 else []), *_track(grid, track)]
     lines += _messages(grid.messages) if grid.messages is not None else []
-    return [*lines, *wrapped(_key(grid)).split("\n")] if lines else []
+    return [*lines, *wrapped(_key(grid, short)).split("\n")] if lines else []
 
 
 def _track(grid: CallGrid, track: CallTrack) -> list[str]:
@@ -97,11 +100,12 @@ def _messages(track: MessageTrack) -> list[str]:
     return lines
 
 
-def _key(grid: CallGrid) -> str:
+def _key(grid: CallGrid, framed: bool) -> str:
     rows = [row for track in grid.tracks for row in track.rows]
     places = [place for row in rows for place in row.places]
     letters: dict[str, list[str]] = {}
-    for call in (place.call for place in places if place.call is not None):
+    shown = [row.places[t.frame] for t in grid.tracks for row in t.rows if row.member and t.frame >= 0] if framed else places
+    for call in (place.call for place in shown if place.call is not None):
         names = letters.setdefault(say.family(call)[0], [])
         names += [say.kind(call)] if say.kind(call) not in names else []
     parts = [f"{letter} {', '.join(names)}" for letter, names in letters.items()]

@@ -14,6 +14,7 @@ from labkit.errors import UnknownName
 
 def test_every_measure_of_the_design_is_there() -> None:
     assert set(MEASURES) == {"start-cold", "start-warm", "recovery", "stall", "cell", "tap", "bandwidth", "memory", "labs"} | {
+        "calls",
         "pictures",
         "schedules",
         "schedules-model",
