@@ -27,6 +27,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "recv": ("tensor", "src", "group", "tag", "group_src"),
     "isend": ("tensor", "dst", "group", "tag", "group_dst"),
     "irecv": ("tensor", "src", "group", "tag", "group_src"),
+    "new_group": ("ranks", "timeout", "backend"),
     "sendrecv": ("input_tensor", "output_tensor", "dst", "src"),  # a move of a schedule; torch has no such function
 }
 # the arguments through which data goes in or out; what a fault replaces, it replaces in all of them
@@ -40,6 +41,16 @@ P2P = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 def arguments(call: PendingCall) -> dict[str, Any]:
     """The given arguments by name; for a function not in the table only the named ones."""
     return {**dict(zip(_NAMES.get(call.op, ()), call.args, strict=False)), **call.kwargs}
+
+
+def group_members(call: PendingCall, world_size: int) -> list[int]:
+    """The ranks of the call's group, in the group's order."""
+    group = arguments(call).get("group")
+    if group is None:
+        return list(range(world_size))
+    import torch.distributed as dist
+
+    return list(dist.get_process_group_ranks(group))
 
 
 def is_async(call: PendingCall) -> bool:

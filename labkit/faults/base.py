@@ -61,9 +61,11 @@ class Interceptor:
     """Lets every call through. A fault overrides what it needs.
 
     `in_schedules`: it is handed the moves of a schedule too, as calls "send", "recv" and "sendrecv" with number `move`.
+    `in_makings`: it is handed the calls of new_group too, numbered by themselves.
     """
 
     in_schedules = False
+    in_makings = False
 
     def around(self, call: PendingCall, issue: Issue) -> Any:
         """Called instead of issuing `call`; whatever it returns is what the rank's code gets."""

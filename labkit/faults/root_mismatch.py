@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._forms import arguments, changed
+from ._forms import arguments, changed, group_members
 from .base import Expectation, Fault, Issue, OneShot, PendingCall, declare
 
 # the other calls with a root also need the root's list of tensors, so torch refuses a wrong one itself
@@ -15,12 +15,12 @@ class RootMismatch(OneShot):
     """Names another root: this rank itself, or the next one if this rank is the root."""
 
     def applies(self, call: PendingCall) -> bool:
-        return call.op in _ROOTS and self.context.world_size > 1 and len(_members(call, self.context.world_size)) > 1
+        return call.op in _ROOTS and self.context.world_size > 1 and len(group_members(call, self.context.world_size)) > 1
 
     def act(self, call: PendingCall, issue: Issue) -> Any:
         given = arguments(call)
         by_rank, by_place = _ROOTS[call.op]
-        members = _members(call, self.context.world_size)
+        members = group_members(call, self.context.world_size)
         place = given.get(by_place)
         if place is None:
             root = given.get(by_rank)
@@ -30,16 +30,6 @@ class RootMismatch(OneShot):
         if given.get(by_place) is not None:
             return issue(changed(call, **{by_place: other}))
         return issue(changed(call, **{by_rank: members[other]}))
-
-
-def _members(call: PendingCall, world_size: int) -> list[int]:
-    """The ranks of the call's group, in the group's order."""
-    group = arguments(call).get("group")
-    if group is None:
-        return list(range(world_size))
-    import torch.distributed as dist
-
-    return list(dist.get_process_group_ranks(group))
 
 
 declare(

@@ -28,7 +28,7 @@ from ..wire import Call
 from .context import RankContext
 from .raised import describe_error
 from .sites import find_chain
-from .tap import Tap
+from .tap import PendingCall, Tap, pass_through
 
 
 class GroupMakers:
@@ -37,7 +37,7 @@ class GroupMakers:
     def __init__(self, context: RankContext, tap: Tap) -> None:
         self._context, self._tap = context, tap
         self._originals: dict[str, Callable[..., Any]] = {}
-        self._notes = 0
+        self._notes = self._number = self._cell = 0
 
     def install(self) -> None:
         """Wrap them once, wherever a module of torch's holds them under their names."""
@@ -57,8 +57,19 @@ class GroupMakers:
         members = tuple(sorted(members)) if sort and members is not None else members
         if members is None or (local and self._context.rank not in members):  # torch says what is wrong, or does nothing
             return original(ranks, limit, *args, **kwargs)
-        call = self._call("new_group", members, OF_MEMBERS if local else OF_ALL, c10d._world.group_count)
-        return self._make(call, lambda: original(ranks, limit, *args, **kwargs))
+
+        def make(_: PendingCall | None = None) -> Any:
+            call = self._call("new_group", members, OF_MEMBERS if local else OF_ALL, c10d._world.group_count)
+            return self._make(call, lambda: original(ranks, limit, *args, **kwargs))
+
+        armed = [each for each in self._tap.interceptors if each.in_makings]
+        if not armed:
+            return make()
+        self._number = self._number + 1 if self._cell == self._context.cell else 1
+        self._cell, chain = self._context.cell, find_chain()
+        site = chain[-1] if chain else None
+        pending = PendingCall("new_group", (ranks, limit, *args), kwargs, site, self._number, self._cell, chain)
+        return pass_through(armed, pending, make)
 
     def _split_group(
         self, original: Callable[..., Any], parent_pg: Any = None, split_ranks: Any = None, timeout: Any = None,

@@ -388,5 +388,7 @@ def forgotten_group() -> list[Case]:
         Case("a forgotten group", made(bare), "LK024", (0, 1),
              "ranks 0 and 1 wait in all_reduce #1 (cell 7, line 5), which is a call of all ranks, while ranks 2 and 3 wait in "
              "barrier #1 (cell 7, line 6).", "hang"),
+        Case("one rank forgets the group", _w("ng1%all ar3%all", {2: "ng1%all ar3"}, groups={"all": (0, 1, 2, 3)}).evidence(),
+             "LK024", (2,), "rank 2 waits in all_reduce #1 (cell 7, line 3), which is a call of all ranks, and ranks 0, 1 and 3"),
         Case("the group is named: a skipped call", made(named), "LK009", (0, 1, 2, 3)),
     ]  # fmt: skip

@@ -33,6 +33,10 @@ class Rank:
         self.answer: Callable[[Pending], Any] = lambda call: None
         self._number = 0
 
+    def restart(self) -> None:
+        """The next call is number 1."""
+        self._number = 0
+
     def fired(self) -> None:
         self.tape.append("fired")
 

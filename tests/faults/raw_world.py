@@ -26,7 +26,7 @@ from labkit.faults import FAULTS, Interceptor, LeaveCell
 
 TAPPED = (
     "all_reduce reduce broadcast all_gather all_gather_into_tensor gather scatter reduce_scatter reduce_scatter_tensor "
-    "all_to_all all_to_all_single barrier send recv isend irecv"
+    "all_to_all all_to_all_single barrier send recv isend irecv new_group"
 ).split()
 
 

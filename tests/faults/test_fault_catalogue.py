@@ -48,7 +48,15 @@ def cell(rank: Any) -> list[Any]:
         rank.call("all_reduce", tensor=x[1]),
         rank.call("broadcast", x[2], src=0),
         rank.call("all_reduce", x[3]),
+        rank.call("isend", torch.arange(8.0), 0),
+        rank.call("all_to_all_single", torch.arange(8.0), torch.arange(8.0)),
+        rank.call("barrier", group="team"),
+        rank.call("new_group", [0]),
     ]
+
+
+def tensors(call: Any) -> list[torch.Tensor]:
+    return [value for value in (*call.args, *call.kwargs.values()) if isinstance(value, torch.Tensor)]
 
 
 def test_the_catalogue() -> None:
@@ -138,7 +146,8 @@ def test_fires_once_and_first_of_all(fault: Fault, rank: Any) -> None:
 @every_fault
 def test_other_calls_pass_unchanged(fault: Fault, rank: Any) -> None:
     rank.answer = lambda call: call.number
-    interceptor = arm(fault, rank, at=5)
+    interceptor = arm(fault, rank, at=len(cell(rank)) + 1)
+    rank.restart()
     early, late = cell(rank), cell(rank)
     for call in early:
         assert interceptor.around(call, rank.issue) == call.number
@@ -157,11 +166,10 @@ def test_other_calls_pass_unchanged(fault: Fault, rank: Any) -> None:
 def test_the_learners_tensors_and_calls_are_not_touched(fault: Fault, rank: Any) -> None:
     interceptor = arm(fault, rank)
     calls = cell(rank)
-    before = [call.args[0].clone() if call.args else call.kwargs["tensor"].clone() for call in calls]
+    before = [each.clone() for call in calls for each in tensors(call)]
     for call in calls:
         go(interceptor, rank, call)
-    for call, was in zip(calls, before, strict=True):
-        now = call.args[0] if call.args else call.kwargs["tensor"]
+    for now, was in zip([each for call in calls for each in tensors(call)], before, strict=True):
         assert torch.equal(now, was), "an issue that does nothing leaves every tensor as it was"
 
 

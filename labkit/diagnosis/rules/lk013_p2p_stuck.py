@@ -37,7 +37,7 @@ class PeerToPeerStuck(Rule):
         ends = tuple(rank for rank in stuck if not set(peers[rank]) <= set(stuck) or _other_end(world, rank) is not None)
         ranks = ends or stuck
         involved = [rank for one in ranks for rank in (one, *peers[one], *_seekers(world, one))]
-        culprits = tuple(sorted(set(involved)))
+        culprits = _odd_tags(world, ranks) or tuple(sorted(set(involved)))
         return self.say(
             world,
             told or _one_by_one(world, ranks, stuck) + ("" if ends else ": a deadlock"),
@@ -142,6 +142,19 @@ def _fix(world: Alignment, ranks: tuple[int, ...]) -> str:
     if others:
         return "Give the send and the recv the same tag, and receive in the order in which the messages are sent"
     return "Pair each send with a recv, one side sending first (or use batch_isend_irecv)"
+
+
+def _odd_tags(world: Alignment, ranks: tuple[int, ...]) -> tuple[int, ...]:
+    """The ranks whose tag is another than that of most ranks at the same line; () if the tags do not differ so."""
+    ends = [(rank, world.waits[rank].call, other) for rank in ranks if (other := _other_end(world, rank)) is not None]
+    odd = set()
+    for rank, call, other in ends:
+        for who, one in ((rank, call), (call.root, other)):
+            line = (one.path, one.op, one.cell)
+            alike = {r: c.tag for r, calls in world.calls.items() for c in calls if c.p2p and (c.path, c.op, c.cell) == line}
+            if 2 * sum(tag == one.tag for tag in alike.values()) < len(alike):
+                odd.add(who)
+    return tuple(sorted(odd)) if len(odd) == 1 else ()
 
 
 def _facts(world: Alignment, ranks: tuple[int, ...], culprits: tuple[int, ...]) -> tuple[str, ...]:

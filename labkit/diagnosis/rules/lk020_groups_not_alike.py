@@ -63,7 +63,8 @@ def _is_felt(world: Alignment, found: Uneven) -> bool:
 
 
 def _culprits(found: Uneven) -> tuple[int, ...]:
-    if len(found.ranks) == len(found.others) and found.kind != "extra":
+    tie = len(found.ranks) == len(found.others)
+    if tie and (found.kind != "extra" or len(found.ranks) == 1):  # of two halves, the one that made a group for itself is wrong
         return tuple(sorted((*found.ranks, *found.others)))
     return min(found.ranks, found.others, key=lambda ranks: (len(ranks), ranks != found.ranks))
 

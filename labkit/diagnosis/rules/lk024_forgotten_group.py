@@ -29,6 +29,34 @@ class ForgottenGroup(Rule):
     priority = 9
 
     def claim(self, world: Alignment) -> Verdict | None:
+        return self._left_out(world) or self._of_members(world)
+
+    def _left_out(self, world: Alignment) -> Verdict | None:
+        """Some ranks make a call for all ranks at the very line where the others make it for a group."""
+        for ranks, call in _together(world):
+            mates = [
+                other for other in _together(world) if _same_line(other[1], call) and set(ranks) <= set(other[1].group_ranks)
+            ]
+            if not mates or not world.stalled((*ranks, *mates[0][0])) or set(ranks) & set(mates[0][0]):
+                continue
+            others, meant = mates[0]
+            if len(meant.group_ranks) > len(call.group_ranks) or (call.group != "world" and len(ranks) >= len(others)):
+                continue
+            return self.say(
+                world,
+                f"{words.in_call(world, ranks, call)}, which is a call of {_whom(call)}, and {join_ranks(others)} "
+                f"{'makes' if len(others) == 1 else 'make'} it there in {_whom(meant)}: these calls never meet, and most likely "
+                f"group= is missing on {join_ranks(ranks)}",
+                ranks,
+                sides=words.wait_sides(world, world.waits),
+                fix=f"Pass the same group= to this call on {join_ranks(meant.group_ranks)}",
+                facts=words.last_calls(world, (*ranks, *others)),
+                ending=words.ending(world, {rank: world.waits[rank].call for rank in (*ranks, *others)}),
+            )
+        return None
+
+    def _of_members(self, world: Alignment) -> Verdict | None:
+        """The ranks that wait in a call are just the members of a smaller group."""
         groups = _groups(world)
         for ranks, call in _together(world):
             label = groups.get(ranks)
@@ -37,10 +65,9 @@ class ForgottenGroup(Rule):
             if _names_group(world, call) or not _of_these_alone(world, ranks, call):
                 continue
             rest = words.wait_text(world, words.others_waiting(world, ranks))
-            whom = "all ranks" if call.group == "world" else f"process group {call.group}"
             return self.say(
                 world,
-                f"{words.in_call(world, ranks, call)}, which is a call of {whom}{f', while {rest}' if rest else ''}. "
+                f"{words.in_call(world, ranks, call)}, which is a call of {_whom(call)}{f', while {rest}' if rest else ''}. "
                 f"Only {join_ranks(ranks)} made it, just the members of process group {label}: most likely it lacks group=",
                 ranks,
                 sides=words.wait_sides(world, world.waits),
@@ -65,6 +92,14 @@ def _together(world: Alignment) -> list[tuple[tuple[int, ...], Call]]:
         if not wait.call.p2p and not makes_group(wait.call):
             calls.setdefault((wait.call.group, wait.call.seq, wait.call.op, wait.call.path), []).append(rank)
     return [(tuple(ranks), world.waits[ranks[0]].call) for ranks in calls.values()]
+
+
+def _same_line(other: Call, call: Call) -> bool:
+    return (other.path, other.op) == (call.path, call.op) and other.group != call.group
+
+
+def _whom(call: Call) -> str:
+    return "all ranks" if call.group == "world" else f"process group {call.group}"
 
 
 def _names_group(world: Alignment, call: Call) -> bool:
