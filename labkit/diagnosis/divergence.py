@@ -75,7 +75,7 @@ def first_difference(world: Alignment) -> tuple[Disagreement | None, SequenceErr
     disagreement, error = _first_disagreement(world), _first_sequence_error(world)
     if error is not None and disagreement is None:
         return None, error if _settled(world) else None
-    if error is not None and disagreement is not None and _is_first(error, disagreement):
+    if error is not None and disagreement is not None and _is_first(world, error, disagreement):
         return None, error
     parted = _parted(world, disagreement.track, disagreement.seq) if disagreement is not None else _refused_lines(world)
     if parted is not None or disagreement is None:
@@ -90,11 +90,20 @@ def _apart(world: Alignment, found: Disagreement) -> bool:
     return site_key(one) != site_key(replace(two, op=one.op)) and not (frames and branches(world.evidence, *frames))
 
 
-def _is_first(error: SequenceError, disagreement: Disagreement) -> bool:
+def _is_first(world: Alignment, error: SequenceError, disagreement: Disagreement) -> bool:
     """The slip came before the calls that differ in more than their place."""
     if error.track.group == disagreement.track.group:
-        return error.seq <= disagreement.seq
+        return error.seq < disagreement.seq or (error.seq == disagreement.seq and not _weak(world, error))
     return error.call(error.others[0]).issued_s < min(call.issued_s for call in disagreement.column.values())
+
+
+def _weak(world: Alignment, error: SequenceError) -> bool:
+    """Only one call is seen after the gap, and the source tells nothing: the missing one may still come, in another order."""
+    if parting((error.call(error.ranks[0]).path, error.call(error.others[0]).path)):
+        return False
+    short = (error.ranks if error.slip.kind == "skip" else error.others)[0]
+    after = [call for call in error.track.line(short) if call.seq >= error.seq]
+    return len(after) < 2 and world.standing(short) != Standing.FINISHED
 
 
 def _parted(world: Alignment, track: Track, seq: int) -> SequenceError | None:

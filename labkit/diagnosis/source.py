@@ -130,15 +130,23 @@ def must_differ(source: str, one: int, two: int) -> bool:
     arms = mine or theirs
     if any(arm.startswith(DEFINITIONS) for _, arm in arms):
         return False
-    return not arms or not jumps_between(source, *sorted((one, two)))
+    return not (arms and jumps_between(source, *sorted((one, two))))
 
 
 @lru_cache(maxsize=1024)
-def jumps_between(source: str, first: int, last: int) -> bool:
-    """Whether there is a return, break, continue or raise in these lines."""
+def jumps_between(source: str, first: int, last: int) -> tuple[int, ...]:
+    """The lines of these that hold a return, break, continue or raise."""
     tree = _tree(source)
-    lines = (statement.lineno for statement in ast.walk(tree) if isinstance(statement, _JUMPS)) if tree is not None else ()
-    return any(first <= line <= last for line in lines)
+    lines = [statement.lineno for statement in ast.walk(tree) if isinstance(statement, _JUMPS)] if tree is not None else []
+    return tuple(sorted(line for line in lines if first <= line <= last))
+
+
+def jump_before(evidence: Evidence, site: CallSite) -> CallSite | None:
+    """The last line before the site, in its function, that may have left the function or the pass."""
+    around = _block_of(evidence, site) or ()
+    starts = [line for line, arm in around if arm.startswith((*DEFINITIONS, *LOOPS))]
+    found = jumps_between(text_of(evidence, site), starts[-1], site.line - 1) if starts else ()
+    return CallSite(site.file, found[-1], site.function) if found else None
 
 
 def passable(evidence: Evidence, site: CallSite | None) -> bool:
@@ -149,7 +157,7 @@ def passable(evidence: Evidence, site: CallSite | None) -> bool:
     starts = [at for at, (_, arm) in enumerate(around) if arm.startswith(DEFINITIONS)]
     inside = around[starts[-1] + 1 :] if starts else around
     top = around[starts[-1]][0] if starts else 1
-    return bool(inside) or (bool(starts) and jumps_between(text_of(evidence, site), top + 1, site.line - 1))
+    return bool(inside) or bool(starts and jumps_between(text_of(evidence, site), top + 1, site.line - 1))
 
 
 def gate(evidence: Evidence, site: CallSite, beside: CallSite | None = None) -> CallSite | None:
@@ -158,6 +166,30 @@ def gate(evidence: Evidence, site: CallSite, beside: CallSite | None = None) -> 
     shared = common(around, others) if beside is not None and file_name(beside.file) == file_name(site.file) else 0
     deciding = [line for line, arm in around[shared:] if not arm.startswith((*DEFINITIONS, "Try."))]
     return CallSite(site.file, deciding[-1], site.function) if deciding else None
+
+
+def loop_of(evidence: Evidence, site: CallSite) -> CallSite | None:
+    """The innermost `for` around a line that uses the loop's own variable: each pass has another one.
+
+    >>> e = Evidence(2, sources={"1": "for name in names:\\n    dist.all_reduce(metrics[name])"})
+    >>> str(loop_of(e, CallSite("cell 1", 2)))
+    'cell 1, line 1'
+    """
+    tree = _tree(text_of(evidence, site))
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For)] if tree is not None else []
+    around = [loop for loop in loops if loop.lineno < site.line <= (loop.end_lineno or 0)]
+    if not around:
+        return None
+    loop = max(around, key=lambda one: one.lineno)
+    own = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    used = any(isinstance(node, ast.Name) and node.id in own and node.lineno == site.line for node in ast.walk(loop))
+    return CallSite(site.file, loop.lineno, site.function) if used else None
+
+
+def in_handler(evidence: Evidence, path: tuple[CallSite, ...]) -> bool:
+    """Whether a chain leads through an `except` or a `finally`."""
+    arms = [arm for site in path for _, arm in _block_of(evidence, site) or ()]
+    return any(arm.startswith(("Try.handler", "Try.finalbody", "TryStar.")) for arm in arms)
 
 
 def comes_later(evidence: Evidence, one: CallSite | None, two: CallSite | None, previous: CallSite | None) -> bool | None:

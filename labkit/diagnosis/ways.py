@@ -8,7 +8,8 @@ from ..vocabulary import CallState
 from ..wire import Call, Side
 from . import words
 from .alignment import Alignment, SequenceError
-from .source import gate
+from .source import gate, in_handler, jump_before
+from .standing import handled
 
 
 def reached(call: Call) -> str:
@@ -38,29 +39,38 @@ def depth(one: Call, two: Call) -> int:
 
 
 def went(world: Alignment, found: SequenceError, ranks: tuple[int, ...]) -> str:
-    """Where ranks went without the call: "rank 1 went from line 16 straight to line 17"; "" if that says nothing."""
+    """Where ranks went without the call: "rank 1 went from line 16 straight to barrier at line 17"; "" if that says nothing."""
     call = found.call(ranks[0])
     line = [each for each in found.track.line(ranks[0]) if each.seq < call.seq]
     other = found.call((found.others if ranks == found.ranks else found.ranks)[0])
     if not call.path or site_key(call) == site_key(other):
         return ""
+    at = depth(call, other)
+    what = call.path[at + 1].function if len(call.path) > at + 1 else call.name
+    what = call.name if what.startswith("<") else what
     if not line or not line[-1].path or line[-1].cell != call.cell:
-        return f"{join_ranks(ranks)} began with {call.path[depth(call, other)]}"
-    before, at = line[-1].path, depth(line[-1], call)
+        return f"{join_ranks(ranks)} began with {what} at {call.path[at]}"
+    before = line[-1].path
+    at = depth(line[-1], call) if [*map(place, before)] != [*map(place, call.path)] else at
     left, came = before[at], call.path[at]
     if place(left) == place(came) and len(before) > at + 1:
         left = before[at + 1]  # one line made both calls, the first by way of a function
     again = " again" if place(left) == place(came) else ""
-    return f"{join_ranks(ranks)} went from {route((left, came)).replace(' -> ', ' straight to ')}{again}"
+    way = route((left, came)) if place(left) != place(came) else f"{left} -> line {came.line}"
+    return f"{join_ranks(ranks)} went from {way.replace(' -> ', f' straight to {what} at ')}{again}"
 
 
 def more(world: Alignment, found: SequenceError, ranks: tuple[int, ...]) -> str:
-    """How these ranks' call is more than the others': " once more", and the function of the learner's that made it."""
+    """How these ranks' call is more than the others': " once more", and the function that made it, with its caller's line."""
     call = found.call(ranks[0])
     line = [each for each in found.track.line(ranks[0]) if each.seq < call.seq]
     again = " once more" if line and site_key(line[-1]) == site_key(call) else ""
-    helper = call.path[-1].function if len(call.path) > 1 else ""
-    return again + (f" in {helper}" if helper and not helper.startswith("<") else "")
+    at = depth(call, found.call((found.others if ranks == found.ranks else found.ranks)[0]))
+    inner = call.path[at:]
+    if len(inner) < 2:
+        return again
+    helper = next((frame.function for frame in reversed(inner) if not frame.function.startswith("<")), "")
+    return f"{again} in {helper} (from line {inner[0].line})" if helper else again
 
 
 def decided_by(world: Alignment, one: Call, two: Call) -> str:
@@ -72,6 +82,9 @@ def decided_by(world: Alignment, one: Call, two: Call) -> str:
         if found is not None and (text := world.evidence.source_line(found)):
             passes = text.startswith(("for ", "while "))
             return f"see why {'the number of passes of ' if passes else ''}`{text}` ({found}) differs"
+    for frame in reversed(one.path):
+        if (jump := jump_before(world.evidence, frame)) is not None:
+            return f"see whether `{world.evidence.source_line(jump)}` ({jump}) came first on one rank"
     return ""
 
 
@@ -84,3 +97,13 @@ def wrong_since(found: SequenceError) -> int:
             if mine.state == theirs.state == CallState.DONE and site_key(mine) != site_key(theirs):
                 return seq
     return 0
+
+
+def by_exception(world: Alignment, found: SequenceError) -> bool:
+    """A rank came to its call there by an exception, which another rule tells."""
+    sides = (found.ranks, found.others) if found.tie else (found.ranks,)
+    return any(
+        handled(world.views[rank]) is not None and (found.open or in_handler(world.evidence, found.call(rank).path))
+        for side in sides
+        for rank in side
+    )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from labkit.diagnosis import judge
-from labkit.wire import Verdict
+from labkit.wire import CallSite, CodeError, Verdict
 
 from .cells import run_cells
 
@@ -231,6 +231,79 @@ def test_two_sizes_from_two_lines_are_two_calls() -> None:
     assert "shape" not in found.next_step
 
 
+ORDER = "sizes = {'acc': 1, 'loss': 4, 'lr': 2}\nfor name in NAMES:\n    dist.all_reduce(sizes[name])\n"
+
+
+def test_one_line_with_tensors_in_another_order() -> None:
+    found = verdict(ORDER.replace("NAMES", "sorted(sizes, reverse=rank == 1)"))
+    assert (found.code, found.culprits) == ("LK005", (1,))
+    assert "(cell 7, line 2) may go through the tensors in another order there" in found.sentence
+    assert "in the same order" in found.next_step
+
+
+def test_one_line_that_always_had_one_size_has_a_wrong_size() -> None:
+    found = verdict("for step in range(4):\n    dist.all_reduce(8 - (step * rank == 2))\n")
+    assert "the same shape and dtype on every rank" in found.next_step
+    assert "order" not in str(found)
+
+
 def test_two_sizes_in_two_arms_are_one_call_with_another_shape() -> None:
     found = verdict("if rank == 1:\n    dist.all_reduce(4)\nelse:\n    dist.all_reduce(8)\n")
     assert (found.code, found.culprits) == ("LK005", (1,))
+
+
+METRICS = (
+    "class Metric:\n    def __init__(self, values):\n        self.values = values\n\n    def compute(self):\n"
+    "        if not self.values:\n            return None\n        dist.barrier(0)\n        dist.all_gather(1)\n\n"
+    "metrics = [Metric([1]), Metric([]) if rank == 1 else Metric([2]), Metric([3])]\n"
+    "for metric in metrics:\n    metric.compute()\n"
+)
+
+
+def test_passes_that_look_alike_are_counted_and_the_way_out_is_shown() -> None:
+    found = verdict(METRICS)
+    assert (found.code, found.culprits) == ("LK007", (1,))
+    assert "Rank 1 made this call 2 times by way of cell 7, line 13 -> line 8, rank 0 3 times" in found.sentence
+    assert "mixed up" in found.sentence
+    assert "`return None` (cell 7, line 7)" in found.next_step
+
+
+def test_both_calls_are_named_in_the_sentence() -> None:
+    found = verdict(
+        "def train():\n    for i in range(3 - (rank == 1)):\n        dist.all_reduce(4)\n\ntrain()\ndist.barrier(0)\n"
+    )
+    for word in ("all_reduce #3", "line 3", "train (from line 5)", "straight to barrier at line 6"):
+        assert word in found.sentence, found.sentence
+
+
+HANDLER = (
+    "def save():\n    dist.broadcast(1)\n\ndef fit():\n    for batch in range(5):\n"
+    "        if (rank, batch) == (1, 3):\n            raise KeyError('y')\n        dist.all_reduce(8)\n\n"
+    "try:\n    fit()\nexcept KeyError:\n    save()\n    raise ValueError\n"
+)
+
+
+def test_a_rank_that_calls_from_its_handler_is_told_by_its_exception() -> None:
+    """Without the exception it would be a skip, which is what the calls alone show."""
+    world = run_cells(HANDLER)
+    assert judge(world.evidence())[0].code == "LK009"
+    error = CodeError("KeyError", "'y'", CallSite("cell 7", 7), own=True)
+    (found,) = judge(world.but(1, handling=error, error=None).evidence())
+    assert (found.code, found.culprits) == ("LK018", (1,)), found.sentence
+    assert "KeyError: 'y'" in found.sentence
+
+
+def test_a_skip_before_an_exception_is_still_the_first_cause() -> None:
+    loop = "for step in range(2):\n    if (rank, step) != (1, 0):\n        dist.all_reduce(8)\n    dist.all_reduce(8)\n"
+    error = CodeError("KeyError", "'y'", CallSite("cell 7", 5), own=True)
+    (found,) = judge(run_cells(loop + "dist.barrier(0)\n").but(1, handling=error).evidence())
+    assert (found.code, found.culprits) == ("LK009", (1,)), found.sentence
+
+
+def test_a_beacon_that_has_lost_the_beginning_does_not_say_since_when() -> None:
+    source = "for step in range(200):\n    if (rank, step) != (1, 2):\n        dist.all_reduce(8)\n    dist.all_reduce(8)\n"
+    evidence = run_cells(source).evidence()
+    short = tuple(replace(view, calls=view.calls[-256:]) for view in evidence.ranks)
+    for found in judge(replace(evidence, ranks=short)):
+        assert found.code == "LK009"
+        assert "at the latest" in found.sentence

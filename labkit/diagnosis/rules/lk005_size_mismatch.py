@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ...calls import Aspect
+from ...calls import Aspect, site_key
 from ...errors import join_ranks
 from ...vocabulary import Ending, Standing
-from ...wire import Call, Verdict
+from ...wire import Call, CallSite, Verdict
 from .. import words
 from ..alignment import Alignment, Altered, Disagreement
 from ..deaths import way_of_death
 from ..rule import Rule, rule
+from ..source import loop_of
 
 
 @rule
@@ -35,12 +36,17 @@ class SizeMismatch(Rule):
         if found is None or found.apart or found.aspect not in (Aspect.SIZE, Aspect.SHAPE):
             return None
         culprits, hedge = words.blame(world, found)
+        loop = _loop_of_tensors(world, found)
+        where = f"`{world.evidence.source_line(loop)}` ({loop})"
+        order = f". {where} may go through the tensors in another order there" if loop is not None else ""
+        alike = f"Give {words.named(found.call(found.sides[0]))} the same shape and dtype on every rank"
+        ordered = f"Let every rank go through {where} in the same order; if it does, make the tensors alike in shape and dtype"
         return self.say(
             world,
-            _text(found) + hedge,
+            _text(found) + hedge + order,
             culprits,
             sides=words.column_sides(world, found),
-            fix=f"Give {words.named(found.call(found.sides[0]))} the same shape and dtype on every rank",
+            fix=ordered if loop is not None else alike,
             facts=(*_deaths(world, found), *words.mismatch_facts(found)),
             ending=words.ending(world, found.column),
         )
@@ -65,6 +71,17 @@ class SizeMismatch(Rule):
             fix="Let both ranks cut the tensor in the same way",
             ending=Ending.ABORT if dead else words.ending(world, {}),
         )
+
+
+def _loop_of_tensors(world: Alignment, found: Disagreement) -> CallSite | None:
+    """The loop that gives each pass a tensor of its own, if the sizes of its passes differ or are not known yet."""
+    rank = found.sides[0][0]
+    call = found.column[rank]
+    here = [each for each in found.track.line(rank) if each.seq < found.seq and site_key(each) == site_key(call)]
+    sizes = {(each.shape, each.dtype) for each in (call, *here)}
+    if here and len(sizes) == 1:
+        return None
+    return next((loop for site in reversed(call.path) if (loop := loop_of(world.evidence, site)) is not None), None)
 
 
 def _elements(call: Call) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ...errors import join_ranks
+from ...calls import route, site_key
+from ...errors import count, join_ranks
 from ...vocabulary import Standing
-from ...wire import Verdict
+from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment
 from ..rule import Rule, rule
-from ..source import unconditional
+from ..source import in_loop, jump_before, unconditional
 
 
 @rule
@@ -42,12 +43,13 @@ class LeftEarly(Rule):
         return self.say(
             world,
             f"{words.verb(gone, 'has', 'have')} finished {cell} without {words.named(call)}, in which "
-            f"{words.verb(waiters, *(('waits', 'wait') if live else ('waited', 'waited')))}{words.at(call.site)}{thread}",
+            f"{words.verb(waiters, *(('waits', 'wait') if live else ('waited', 'waited')))}{words.at(call.site)}{thread}"
+            f"{'' if threads else _passes(world, gone[0], waiters[0], call)}",
             gone if sure else tuple(sorted((*gone, *waiters))),
             sides=(words.side(world.evidence, gone, f"finished {cell}", None), *threads, *words.wait_sides(world, waiters)),
             fix="Fix the line that raised in the thread: its calls were not made"
             if threads
-            else "Let every rank make the same number of calls: same steps, no break on one rank only",
+            else "Let every rank make the same number of calls: same steps, no break on one rank only" + _see(world, call),
             facts=(_counts(world, call.group), *words.last_calls(world, gone)),
         )
 
@@ -64,6 +66,26 @@ class LeftEarly(Rule):
             fix="Let every rank make all moves of its program",
             facts=words.last_calls(world, gone),
         )
+
+
+def _passes(world: Alignment, gone: int, waiter: int, call: Call) -> str:
+    """How often both made this call, where it is made again and again: which one was left out can't be told by its place."""
+    track, key = world.tracks.get(call.group), site_key(call)
+    if track is None or key is None:
+        return ""
+    fewer, more = (sum(site_key(each) == key for each in track.line(rank)) for rank in (gone, waiter))
+    if not 0 < fewer < more or not (len(call.path) > 1 or in_loop(world.evidence, call.site)):
+        return ""
+    way = f" by way of {route(call.path)}" if len(call.path) > 1 else ""
+    return (
+        f". Rank {gone} made this call {count(fewer, 'time')}{way}, rank {waiter} {count(more, 'time')}; unless the last one is "
+        "missing, the results since the missing one are mixed up"
+    )
+
+
+def _see(world: Alignment, call: Call) -> str:
+    jump = next((found for frame in reversed(call.path) if (found := jump_before(world.evidence, frame)) is not None), None)
+    return f"; see whether `{world.evidence.source_line(jump)}` ({jump}) came first" if jump is not None else ""
 
 
 def _counts(world: Alignment, group: str) -> str:

@@ -35,7 +35,7 @@ class SkippedCall(Rule):
         if world.absent(Standing.FINISHED) and not world.algorithm:
             return self._alone(world, world.absent(Standing.FINISHED))
         found = world.sequence_error
-        if found is None or found.slip.kind == "swap":
+        if found is None or found.slip.kind == "swap" or ways.by_exception(world, found):
             return None
         culprits, kind, hedge = _blame(world, found)
         longer, shorter = _sides(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import join_ranks
 from ...vocabulary import CallState, Standing
 from ...wire import Call, CodeError, Side, Verdict
-from .. import words
+from .. import ways, words
 from ..alignment import Alignment
 from ..rule import Rule, rule
 from ..standing import handled
@@ -33,6 +33,8 @@ class HandlesAnException(Rule):
         errors = _alone_in_a_handler(world)
         if not errors or not _in_trouble(world, tuple(errors)):
             return None
+        if world.sequence_error is not None and not ways.by_exception(world, world.sequence_error):
+            return None  # the calls went apart before the exception
         ranks = tuple(errors)
         waiting = tuple(rank for rank in world.waits if rank not in errors)
         waits = words.wait_text(world, waiting)
