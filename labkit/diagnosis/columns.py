@@ -39,12 +39,6 @@ class Columns:
         found = self.at(self.reference, column)
         return found.seq if found else next((line[column].seq for line in self.by_rank.values() if column in line), 0)
 
-    def shift(self, rank: int) -> int:
-        """How many calls more than the reference a rank has made by its last column."""
-        mine = self.by_rank.get(rank, {})
-        last = max(mine, default=-1)
-        return len(mine) - sum(column <= last for column in self.by_rank.get(self.reference, {}))
-
     def window(self, frame: int, room: int) -> list[int]:
         """The columns that are shown: all, or those around the frame and the last ones."""
         if self.number <= room:
@@ -70,6 +64,7 @@ class Frame:
     loud: frozenset[int] = frozenset()
     num_wrong: int = 0
     met_s: float = 0.0
+    shift: int = 0  # calls that the odd ranks have more than the others (fewer: below 0)
 
     def late_s(self, columns: Columns, rank: int) -> float:
         """How long a rank has waited in the framed call for one that came late."""
@@ -91,13 +86,16 @@ def lay_out(world: Alignment, verdict: Verdict | None, group: str, lines: dict[i
 def _by_site(error: SequenceError, lines: dict[int, list[Call]]) -> Columns:
     reference = error.others[0]
     order = sorted(lines, key=lambda rank: (rank != reference, rank in error.ranks, -len(lines[rank]), rank))
-    placed = dict(zip(order, aligned(_keys([lines[rank] for rank in order])), strict=True))
+    keys = dict(zip(order, _keys([lines[rank] for rank in order]), strict=True))
     has, lacks = (error.others, error.ranks) if error.slip.kind == "skip" else (error.ranks, error.others)
-    first = next((at for call, at in zip(lines[has[0]], placed[has[0]], strict=True) if call.seq == error.seq), -1)
-    if any(first in placed.get(rank, ()) for rank in lacks):  # another call in its place: two columns, or nobody sees the hole
-        placed = {
-            rank: [at + (at > first or (at == first and rank in lacks)) for at in columns] for rank, columns in placed.items()
-        }
+    start = next((at for at, call in enumerate(lines[has[0]]) if call.seq == error.seq), 0)
+    gap = keys[has[0]][start : start + error.slip.count]
+    short = {rank for rank in lacks if rank in keys and len(keys[rank]) >= start}
+    for rank in short:  # what was left out is put in for the moment, so that the hole is where the verdict has it
+        keys[rank][start:start] = gap
+    placed = dict(zip(order, aligned([keys[rank] for rank in order]), strict=True))
+    for rank in short:
+        del placed[rank][start : start + len(gap)]
     number = 1 + max((columns[-1] for columns in placed.values() if columns), default=-1)
     by_rank = {rank: dict(zip(placed[rank], lines[rank], strict=True)) for rank in sorted(lines)}
     return Columns(number, by_rank, reference, True)
@@ -163,7 +161,8 @@ def _slip_frame(error: SequenceError, columns: Columns, odd: frozenset[int]) -> 
     behind = {at: call for at, call in columns.by_rank.get(error.ranks[0], {}).items() if at > framed[-1]}
     ref = columns.by_rank.get(error.others[0], {})
     wrong = sum(call.state == CallState.DONE and (at not in ref or ref[at].seq != call.seq) for at, call in behind.items())
-    return Frame(first, framed, frozenset(shorter) & odd, odd, wrong)
+    lacking = frozenset(shorter) & odd
+    return Frame(first, framed, lacking, odd, wrong, shift=-number if lacking else number)
 
 
 def _makings_frame(world: Alignment, group: str, columns: Columns, odd: frozenset[int]) -> Frame:

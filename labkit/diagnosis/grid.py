@@ -133,7 +133,7 @@ def _track(world: Alignment, verdict: Verdict | None, group: str, lines: dict[in
         waited_s = _waited_s(world, rank) if waits else frame.late_s(columns, rank)
         rows[rank] = Row(
             (rank,), places, rank in odd, True, len(mine), sum(call.state == "done" for call in mine),
-            columns.shift(rank) if columns.by_site and rank in odd else 0, waited_s,
+            frame.shift if rank in odd else 0, waited_s,
             "" if waits else _end(world, group, rank),
         )  # fmt: skip
     track = CallTrack(

@@ -52,12 +52,12 @@ def _arrow(each: Message, x: float, ends: Sequence[float | None], last: bool) ->
         return [Dot(x, src, 4, "pd"), Line(((x, src), (x + 18.5, dst - sign * 7)), style), Line(head, "ph")]
     if not each.trouble:
         return [Dot(x, src, 4, "pd"), Line(((x, src), (x + 19, dst - sign * 8)), "pl")]
-    there, gone, lack = (src, dst, "no recv") if each.send else (dst, src, "no send")
+    there, gone = (src, dst) if each.send else (dst, src)
     from_x, hole_x = (x, x + 20) if each.send else (x + 20, x)
     marks: list[Mark] = [
         Line(((from_x, there), (hole_x, gone + (9 if there > gone else -9))), "px"),
         Dot(from_x, there, 5, "off"),
     ]
-    marks += [Dot(hole_x, gone, 8, "hole"), Words(x + 32, gone + 16, lack, "wxs")]
+    marks += [Dot(hole_x, gone, 8, "hole"), Words(x + 32, gone + 16, say.lacks_half(each), "wxs")]
     tail = Line(((from_x + 8, there), (from_x + 28, there)), "tail")
     return [*marks, tail, Words(from_x + 34, there + (4 if last else -5), say.seconds(each.waited_s), "ww")]

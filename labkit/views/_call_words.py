@@ -130,8 +130,14 @@ def about_message(each: Message) -> str:
     where = f" ({half.site})" if half is not None and half.site is not None else ""
     if each.send and each.recv:
         return f"{way}: sent and received"
-    lack = "no recv" if each.send else "no send"
+    lack = lacks_half(each)
     return f"{way}: {lack}{f', waits {seconds(each.waited_s)}' if each.trouble else ''}{where}"
+
+
+def lacks_half(each: Message) -> str:
+    """What is missing of half a message: "no recv", "no send with tag 3"."""
+    half = each.send or each.recv
+    return ("no recv" if each.send else "no send") + (f" with tag {half.tag}" if half is not None and half.tag else "")
 
 
 def detail(track: CallTrack) -> str:

@@ -75,6 +75,18 @@ def test_a_skip_among_equal_calls_is_a_hole_at_its_line_and_the_wrong_sums_are_c
     assert all(site_key(a) == site_key(b) for a, b in both), "columns are aligned by the line that a call comes from"
 
 
+def test_the_hole_is_where_the_verdict_has_it_also_where_other_calls_could_stand_there() -> None:
+    program = "ar1 ar2 ar9 ar9 ar2 ar9 ar9 ar2 ar9 ar9 bar7"
+    evidence = world(program, {1: "ar1 ar9 ar2 ar9 ar9 ar2 ar9 ar9 bar7"}, 3).run().evidence()
+    error = align(evidence).sequence_error
+    assert error is not None
+    assert (error.slip.kind, error.slip.count, error.seq, error.ranks) == ("skip", 2, 2, (1,))
+    (track,) = call_grid(evidence).tracks
+    assert marked(track, "hole") == {(1, 1), (1, 2)}
+    assert track.rows[1].shift == -2
+    assert marked(track, "loud") == set()
+
+
 def test_an_extra_call_is_the_odd_one_and_nobody_has_a_hole() -> None:
     (track,) = call_grid(world("ar1 ar2 ar3", {2: "ar1 ar1 ar2 ar3"}).run().evidence()).tracks
     assert marked(track, "loud") == {(2, 1)}
