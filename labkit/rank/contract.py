@@ -68,6 +68,10 @@ class Contract:
         except Refused as refused:
             raise self._error(call, f"{_named(call)} was refused: {refused.reason}", refused.hint) from None
 
+    def before_wait(self, number: int) -> None:
+        """An asynchronous send or receive, number `number` in the beacon, is about to be waited for."""
+        self._pairs.before_wait(number)
+
     def _meet(self, call: Call, among: tuple[int, ...]) -> None:
         group, members = (f"{call.group} {among}", among) if among else (call.group, call.group_ranks)
         number = self._request.count[group] = self._request.count.get(group, 0) + 1

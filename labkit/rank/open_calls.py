@@ -53,6 +53,10 @@ class OpenCalls:
         with self._lock:
             self._unknown.append((work, line))
 
+    def line_of(self, work: object) -> Line | None:
+        """The line of an open work; None where it is not known, or over."""
+        return next((line for held, line in [*self._unknown, *self._works] if held is work), None)
+
     def passed(self, line: Line) -> None:
         """A call has completed: so have the group's earlier ones that can't be asked, since every member has made them."""
         if self._unknown:

@@ -194,6 +194,13 @@ class Tap:
         finally:
             self.in_contract = False
 
+    def before_wait(self, work: object) -> None:
+        """Someone is about to wait for a work: in safe mode the ranks see for whom."""
+        if self.contract is not None and self.open_calls:
+            line = self.open_calls.line_of(work)
+            if line is not None and not line.seq:
+                self.contract.before_wait(line.number)
+
     def next_index(self) -> int:
         """The next number of a line in the beacon, for calls that are issued below the tap."""
         self._index += 1

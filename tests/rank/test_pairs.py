@@ -91,11 +91,38 @@ def test_an_end_that_was_issued_already_is_said_to_be(ranks: Ranks) -> None:
     assert "no rank has issued" not in text
 
 
-def test_nobody_waits_for_a_receiver_that_takes_from_any_rank(ranks: Ranks) -> None:
-    ranks.ask(1, "recv", -1).result(timeout=5)
+def test_a_receiver_that_takes_from_any_rank_waits_for_a_message_and_no_sender_waits_for_it(ranks: Ranks) -> None:
+    first = ranks.ask(1, "recv", -1)
+    time.sleep(0.05)
+    assert not first.done()
     ranks.ask(2, "send", 1).result(timeout=5)
+    first.result(timeout=5)
+    second = ranks.ask(1, "recv", -1)
+    time.sleep(0.05)
+    assert not second.done(), "the one message is taken"
     ranks.ask(0, "send", 1).result(timeout=5)
+    second.result(timeout=5)
     ranks.ask(1, "recv", 0).result(timeout=5)
+
+
+def test_a_receive_of_a_named_rank_takes_no_message_of_another(ranks: Ranks) -> None:
+    ranks.ask(1, "recv", 0, async_op=True).result(timeout=5)
+    ranks.ask(2, "send", 1, async_op=True).result(timeout=5)
+    ranks.ask(1, "recv", -1).result(timeout=5)
+
+
+def test_the_wait_for_what_was_issued_is_seen_and_not_refused(ranks: Ranks) -> None:
+    ranks.ask(0, "send", 1, async_op=True, index=7).result(timeout=5)
+    wait = ranks.pool.submit(ranks.contracts[0].before_wait, 7)
+    time.sleep(0.1)
+    assert not wait.done()
+    ahead = ranks.pool.submit(ranks.contracts[1], Call(1, 1, "barrier", group_ranks=(0, 1), async_op=True))
+    time.sleep(0.1)
+    assert not ahead.done(), "rank 0 waits for rank 1, but no call of rank 1 waits for rank 0 that was not made"
+    ranks.contexts[0].refuse("a deadlock")
+    assert wait.exception(timeout=5) is None, "the wait itself goes on, and is cut"
+    ranks.contexts[1].refuse("a deadlock")
+    assert isinstance(ahead.exception(timeout=5), ContractError)
 
 
 def test_messages_are_counted_across_requests(ranks: Ranks) -> None:

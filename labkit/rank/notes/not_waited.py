@@ -84,6 +84,7 @@ class NotWaited(Check):
                 return original(work, *args, **kwargs)
             if self.started:
                 self._waited(work)
+            context.tap.before_wait(work)
             result = original(work, *args, **kwargs)
             open_calls.waited(work)
             return result
