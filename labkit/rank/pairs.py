@@ -22,7 +22,6 @@ from .context import RankContext
 from .meeting import Meeting, Refused
 from .refusal import ISSUED, NOT_ISSUED
 
-
 MOST_OPEN = 4096  # asynchronous ends that may still be waited for
 
 
