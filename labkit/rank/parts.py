@@ -1,7 +1,6 @@
 """What a library's own call belongs to: the name that the learner's line has, or the part of the model that it is for.
 
-It is looked for only where the learner's line is not the direct caller: a walk up the frames to the first file of torch's
-that is known here, one dictionary look-up per frame.
+It is looked for only where the learner's line is not the direct caller: a walk up the frames, one dictionary look-up each.
 """
 
 from __future__ import annotations
@@ -18,23 +17,31 @@ NOTHING: Named = ("", "")
 
 
 def find_part(frame: FrameType | None) -> Named:
-    """What the frames of libraries say, up to the learner's own line: the function that it calls, and the innermost part."""
-    asked = part = ""
+    """What the frames of libraries say, up to the learner's own line: the function that it calls, and the innermost part.
+
+    A library that is not known here is told by the outermost function that was called: "clip_grad_norm_".
+    """
+    asked = part = called = ""
     while frame is not None:
-        name = frame.f_code.co_filename
-        if name in _READERS:
-            read = _READERS[name]
+        code = frame.f_code
+        if code.co_filename in _READERS:
+            read = _READERS[code.co_filename]
         else:
-            read = _READERS[name] = _reader(name)
+            read = _READERS[code.co_filename] = _reader(code.co_filename)
         if read is _users_line:
-            break
+            return asked, part or called
         if read is not None:
             function, belongs = read(frame)
-            asked, part = function or asked, part or belongs
+            if function:  # a later one is nearer to the line
+                asked, called = function, ""
+            part = part or belongs
+        elif not code.co_name.startswith(("_", "<")) and code.co_name not in _WRAPPERS:
+            asked, called = "", code.co_name if "<locals>" in code.co_qualname else code.co_qualname
         frame = frame.f_back
-    return asked, part
+    return asked, part  # a thread of a library's
 
 
+_WRAPPERS = ("wrapper", "inner", "inner_func", "decorate_context", "wrapped", "fn", "func", "dispatch")
 _Reader = Callable[[FrameType], Named]
 
 
@@ -122,6 +129,11 @@ def _sync_batch_norm(frame: FrameType) -> Named:
     return ("", f"SyncBatchNorm's {act}") if act in ("forward", "backward") else NOTHING
 
 
+def _nothing_more(frame: FrameType) -> Named:
+    """DTensor's insides: what the learner has called says it all, or nothing does."""
+    return NOTHING
+
+
 def _of(part: str) -> _Reader:
     return lambda frame: ("", part)
 
@@ -137,7 +149,6 @@ _BY_FILE: dict[str, _Reader] = {
     "torch/distributed/nn/functional.py": _by_function,
     "torch/nn/modules/_functions.py": _sync_batch_norm,
     "torch/distributed/pipelining/": _of("the pipeline schedule"),
-    "torch/distributed/optim/zero_redundancy_optimizer.py": _of("ZeroRedundancyOptimizer"),
-    "torch/distributed/checkpoint/": _of("torch.distributed.checkpoint"),
+    "torch/distributed/tensor/": _nothing_more,
     "torch/distributed/algorithms/join.py": _of("the Join context"),
 }

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import torch.distributed as dist
@@ -237,15 +238,11 @@ class Tap:
             root = ranks[root]
         first = tensors[0] if tensors else None
         context = self.context
-        step = 0
         if here is not None:
-            chain, (asked, part) = here.chain, here.named
+            chain, (asked, part), step = here.chain, here.named, 0
             asked = asked or (here.name if here.name != op else "")
         else:
-            caller = sys._getframe(1)
-            chain, (asked, part) = chain_here(caller), find_part(caller)
-            if op == "all_reduce" and not asked and not part:
-                part, step = self.buckets.part(first.numel() if first is not None else 0)
+            chain, asked, part, step = self._from_below(sys._getframe(1), op, first)
         # dist.send and dist.recv wait, though the process group is asked for an asynchronous operation
         is_async = seen.async_op and not (here is not None and here.name in torch_calls.WAITING)
         call = object.__new__(Call)  # its own __init__ sets eighteen frozen fields one by one, before every collective
@@ -279,6 +276,12 @@ class Tap:
             self._slots[(id(counter), seen.op_id)] = line
         if self.open_calls:
             self.open_calls.sweep(4)
+
+    def _from_below(self, caller: FrameType, op: str, first: Any) -> tuple[tuple[CallSite, ...], str, str, int]:
+        """Chain, name, part and step of a call that no wrapper has seen."""
+        asked, part = find_part(caller)
+        bucket, step = self.buckets.part(first.numel()) if op == "all_reduce" and not asked and first is not None else ("", 0)
+        return chain_here(caller), asked, bucket or part, step
 
     def _after(self, seen: Any, group_key: int) -> None:
         at = self._slots.pop((group_key, seen.op_id), None)

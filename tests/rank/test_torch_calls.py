@@ -232,6 +232,37 @@ def test_a_call_has_the_name_that_its_line_has(tap: Tap, rank_context: RankConte
     assert {(call.site, call.state) for call in seen} == {(CallSite("cell 7", 2, "<module>"), "done")}
 
 
+def _library(source: str) -> dict[str, Any]:
+    """What a module of a library's defines."""
+    names: dict[str, Any] = {"dist": dist, "torch": torch}
+    exec(compile(source, f"{torch.__path__[0]}/some_library.py", "exec"), names)
+    return names
+
+
+def test_a_librarys_call_is_told_by_the_function_that_the_line_calls(tap: Tap, rank_context: RankContext) -> None:
+    library = _library(
+        "def _norm(x):\n    dist.all_reduce(x)\n"
+        "def clip(x):\n    _norm(x)\n"
+        "def late(group, x):\n    group.allreduce([x]).wait()\n"
+    )
+    exec(compile("\nclip(torch.ones(2))\nlate(group, torch.ones(2))", "cell 7", "exec"), {**library, "group": _group()})
+    assert [(call.name, call.part, call.site and call.site.line) for call in _calls(rank_context)] == [
+        ("all_reduce", "clip", 2), ("all_reduce", "late", 3),
+    ]  # fmt: skip
+
+
+def test_a_call_of_a_librarys_thread_is_at_the_line_that_waits_for_it(tap: Tap, rank_context: RankContext) -> None:
+    """autograd has a thread of its own for a GPU; the main thread is in backward() meanwhile."""
+    library = _library(
+        "import threading\n"
+        "def backward(x):\n"
+        "    thread = threading.Thread(target=dist.all_reduce, args=(x,))\n    thread.start()\n    thread.join()\n"
+    )
+    exec(compile("\n\nbackward(torch.ones(2))", "cell 7", "exec"), library)
+    (call,) = _calls(rank_context)
+    assert call.site == CallSite("cell 7", 3, "<module>")
+
+
 def test_the_part_of_a_call_that_is_over_is_done_before_the_next_part(tap: Tap, rank_context: RankContext) -> None:
     """A rank that hangs in the second part of gather_object is in the second part."""
     states: list[list[str]] = []
