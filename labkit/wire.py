@@ -105,7 +105,7 @@ class RankView:
     `blocked`: asynchronous calls are open and the main thread uses no processor: it waits for one of them
     in C++ (DDP's backward), through a name, or by asking again and again.
     `handling`: the exception whose `except`, `finally` or `with` the main thread is in. `thread_error`: what ended another
-    thread of this cell.
+    thread of this cell. `caught`: what the cell's own handlers have caught, the newest last.
     `calls`: its calls of this generation, oldest first, as many as the beacon keeps.
     """
 
@@ -126,6 +126,7 @@ class RankView:
     blocked: bool = False
     handling: CodeError | None = None
     thread_error: CodeError | None = None
+    caught: tuple[CodeError, ...] = ()
 
     @property
     def waiting_in(self) -> Call | None:
@@ -260,7 +261,7 @@ class Outcome(Printed):
 
     `status`: "ok", "error" (its code raised), "interrupted", "late" (no answer by the deadline), "stuck"
     (it can't answer any more: the cell was ended before its deadline) or "dead". `value` is a plain value of a rank op;
-    `shown` the last expression of a cell.
+    `shown` the last expression of a cell. `caught`: what the cell's own handlers have caught, the newest last.
     """
 
     rank: int
@@ -270,6 +271,7 @@ class Outcome(Printed):
     output: tuple[Stream, ...] = ()
     error: CodeError | None = None
     elapsed_s: float = 0.0
+    caught: tuple[CodeError, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -17,6 +17,7 @@ from ..vocabulary import Ending
 from ..wire import Evidence, Verdict
 from .align import align
 from .alignment import Alignment
+from .caught import with_caught
 from .divergence import Contradiction, contradiction
 from .makings import ended as groups_ended
 from .makings import unusable as groups_unusable
@@ -44,5 +45,5 @@ def judge(evidence: Evidence) -> tuple[Verdict, ...]:
     world = align(evidence)
     claims = [(rule, verdict) for rule in RULES.values() if (verdict := rule.claim(world)) is not None]
     first = min((rule.priority for rule, _ in claims if not rule.independent), default=0)
-    verdicts = [verdict for rule, verdict in claims if rule.independent or rule.priority == first]
+    verdicts = [with_caught(world, verdict) for rule, verdict in claims if rule.independent or rule.priority == first]
     return tuple(sorted(verdicts, key=lambda verdict: (verdict.ending in _LATER, verdict.code)))

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..diagnosis import RULES, Contradiction, contradiction, still_waiting
-from ..timings import ARRIVAL_S, GLANCE_REST, LOOK_EVERY_S, POLL_S, REACH_EVERY_S, STALL_S
-from ..vocabulary import CallState
+from ..timings import ANSWER_S, ARRIVAL_S, GLANCE_REST, LOOK_EVERY_S, POLL_S, REACH_EVERY_S, STALL_S
+from ..vocabulary import Activity, CallState
 from ..wire import Diagnosis, Evidence, Outcome
 from .transport import Pending
 
@@ -150,6 +150,14 @@ def outcomes(pendings: Sequence[Pending], status: str = "late") -> tuple[Outcome
         else Outcome(pending.rank, status, output=tuple(pending.output))
         for pending in pendings
     )
+
+
+def await_ended(pendings: Sequence[Pending], diagnosis: Diagnosis | None) -> None:
+    """The ranks that were seen to have ended the cell are answering: give them a moment."""
+    ended = {view.rank for view in diagnosis.evidence.ranks if view.activity == Activity.IDLE} if diagnosis is not None else set()
+    open_ones = [pending.future for pending in pendings if pending.rank in ended and not pending.done]
+    if open_ones:
+        wait(open_ones, timeout=ANSWER_S)
 
 
 def close(pendings: Sequence[Pending]) -> None:

@@ -109,6 +109,7 @@ class Feed:
             stack, source, error = from_plain(answer["stack"]), "control", from_plain(answer["error"])
             more = {"blocked": bool(answer.get("blocked"))}
             more |= {name: from_plain(answer.get(name)) for name in ("handling", "thread_error")}
+            more["caught"] = from_plain(answer.get("caught", []))
         elif ask and process == "running":
             stack, source = self._dump(seat)
         elif process == "dead":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import groups_ended, judge
+from ..diagnosis.standing import is_echo
 from ..endings import groups_broken, guilty_error
 from ..errors import DeadlineExceeded, RankDead, RankError, RankStuck, UsageError, join_ranks
 from ..timings import REACH_EVERY_S
@@ -258,9 +259,10 @@ class Ranks:
             return self.last.diagnosis  # what was seen when it broke; the ranks have moved on since
         return replace(diagnosis, notes=self.last.notes) if self.last is not None else diagnosis
 
-    def raised(self, rank: int) -> CodeError | None:
-        """What ended the newest cell on this rank by its own fault, until the ranks are recovered."""
-        return None if self.mended else guilty_error(self.last, rank)
+    def raised(self, rank: int, seen: CodeError | None = None) -> CodeError | None:
+        """What ended the newest cell on this rank by its own fault, until they are recovered; `seen`: it has not answered yet."""
+        own = seen if seen is not None and not is_echo(seen) else None
+        return None if self.mended else guilty_error(self.last, rank) or own
 
     def made_now(self, evidence: Evidence) -> bool:
         """Whether any rank has made a call in the newest request."""
@@ -276,7 +278,7 @@ class Ranks:
             note = str(error)
         evidence = self.look(ask=not note)
         cards = tuple(
-            make_card(view, self.seats[view.rank], self.backend, self.raised(view.rank), reachable=not note)
+            make_card(view, self.seats[view.rank], self.backend, self.raised(view.rank, view.error), reachable=not note)
             for view in evidence.ranks
         )
         busy = [rank for rank, pending in self.pending.items() if not pending.done]

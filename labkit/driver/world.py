@@ -166,6 +166,7 @@ class World:
                 diagnosis, recovery, status = core.diagnose(), self.interrupt(), "interrupted"
         if diagnosis is None and feed.num_calls() != before:
             diagnosis = self._after(pendings)
+        cells.await_ended(pendings, diagnosis)
         outcomes = cells.outcomes(pendings, status)
         late = [outcome.rank for outcome in outcomes if outcome.status == "late"]
         fine = diagnosis is None or diagnosis.healthy
@@ -181,8 +182,11 @@ class World:
     def _after(self, pendings: Sequence[Pending]) -> Diagnosis:
         """A cell that ended by itself: were its calls as they should be? No rank is asked, so it is quick."""
         evidence = self.core.look(ask=False)
-        errors = {pending.rank: pending.future.result().outcome.error for pending in pendings}
-        views = tuple(replace(view, error=errors.get(view.rank)) for view in evidence.ranks)
+        told = {pending.rank: pending.future.result().outcome for pending in pendings}
+        views = tuple(
+            replace(view, error=told[view.rank].error, caught=told[view.rank].caught) if view.rank in told else view
+            for view in evidence.ranks
+        )
         return self.core.judge(replace(evidence, ranks=views))
 
     def next_cell(self, prompt: int = 0) -> int:

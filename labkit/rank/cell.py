@@ -8,6 +8,7 @@ from typing import Any
 
 from ..faults.base import LeaveCell
 from ..wire import Shown
+from .caught import with_notes
 from .context import RankContext
 from .raised import describe_error
 from .refusal import ended_wait
@@ -20,12 +21,13 @@ def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | 
     name = f"cell {cell}"
     source = as_python(shell, code)
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    tree = ast.parse(source, name)
+    tree = with_notes(ast.parse(source, name))
     last = tree.body[-1] if tree.body else None
     shows = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
     namespace = context.namespace
     value, ended_well, ended = None, False, None
     context.tap.begin_cell()
+    context.caught.begin_cell()
     try:
         if shows:
             body = ast.Module(tree.body[:-1], type_ignores=[])

@@ -16,6 +16,7 @@ from typing import Any
 from ..ring import RingWriter
 from ..wire import CodeError
 from .backends import RankBackend, make_backend
+from .caught import Caught
 from .held import HeldSignals
 from .raised import ThreadErrors
 
@@ -47,6 +48,7 @@ class RankContext:
     told: bool = False  # the driver has given that reason, so an error that a cut connection causes is no news
     wait_cut: bool = False  # for that reason this rank's own connections were cut
     held: HeldSignals = field(default_factory=HeldSignals)
+    caught: Caught = field(default_factory=Caught)
     threads: ThreadErrors = field(default_factory=ThreadErrors)
     lock: threading.Lock = field(default_factory=threading.Lock)
     ring: RingWriter = field(init=False)

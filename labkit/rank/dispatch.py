@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ..registry import Registry
@@ -95,7 +96,7 @@ def _serve(context: RankContext, shell: Any, content: dict[str, Any], buffers: l
         outcome = Outcome(context.rank, "error", error=described)
     finally:
         context.leave()
-    plain = to_plain(outcome)
+    plain = to_plain(replace(outcome, caught=context.caught.newest) if is_cell else outcome)
     plain["elapsed_s"] = time.monotonic() - started
     found = context.tap.notes.take() if is_cell and context.tap is not None else []
     return {"outcome": plain, "names": context.user_names()[:200], "findings": to_plain(found)}, parts

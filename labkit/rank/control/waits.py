@@ -110,6 +110,7 @@ def state(context: RankContext, *, stack: bool = True) -> dict[str, Any]:
         "error": context.error,
         "handling": handled_now() if busy else None,
         "thread_error": context.threads.newest,
+        "caught": context.caught.newest,
         "busy": bool(context.main_busy_since_s),
         "cell": context.cell,
         "generation": context.generation,
