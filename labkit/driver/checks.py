@@ -52,6 +52,12 @@ def ready_ranks(ranks: Sequence[int] | int | None, cluster: Cluster, pending: Ma
     return targets
 
 
+def check_code(code: object) -> None:
+    """UsageError for what is no text of a cell."""
+    if not isinstance(code, str):
+        raise UsageError(f"a cell is text, not {shown(code)}", hint='for example world.run_cell("print(rank)")')
+
+
 def check_deadline(seconds: float) -> float:
     """A deadline that can be one; UsageError else."""
     if not is_number(seconds) or not 0 < seconds <= 86400:

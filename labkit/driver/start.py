@@ -21,7 +21,7 @@ from .core import Listener
 from .current import HOLDER
 from .feed import Seat
 from .launch import ForkLauncher, Launcher, ProcessLauncher
-from .placement import HostLayout, layout_for
+from .placement import ORDERS, HostLayout, layout_for, place
 from .spaces import Shape
 from .world import DEADLINE_S, World
 
@@ -63,7 +63,7 @@ def start(
         raise UsageError(f"group_timeout_s must be above 0, not {group_timeout_s!r}", hint="for example group_timeout_s=120")
     running = HOLDER.world
     if running is not None:
-        return _same(running, ranks, backend, mode, hosts)
+        return _same(running, ranks, backend, mode, hosts, Shape(rate, delay), placement)
     HOLDER.world = bring_up(
         ranks, backend, mode=mode, launcher=launcher, share_gpu=share_gpu, hosts=hosts, rate=rate, delay=delay,
         placement=placement, deadline_s=deadline_s, group_timeout_s=group_timeout_s, on_progress=on_progress,
@@ -120,8 +120,10 @@ def _check(ranks: int | None, backend: str, mode: str, launcher: str) -> None:
         raise UsageError(f"{ranks} ranks are too many for one machine", hint=f"give at most {MAX_RANKS}", ranks=ranks)
 
 
-def _same(running: World, ranks: int | None, backend: str, mode: str, hosts: int | str) -> World:
+def _same(running: World, ranks: int | None, backend: str, mode: str, hosts: int | str, shape: Shape, order: str) -> World:
     """The running world, if it is what was asked for."""
+    if order not in ORDERS:
+        raise unknown("placement", order, ORDERS)
     differs = []
     if ranks is not None and ranks != running.world_size:
         differs.append(f"{running.world_size} ranks, not {ranks}")
@@ -131,6 +133,14 @@ def _same(running: World, ranks: int | None, backend: str, mode: str, hosts: int
         differs.append(f"{running.mode} mode, not {mode}")
     if hosts not in (0, "up", len(set(running.hosts))):
         differs.append(f"{len(set(running.hosts)) or 'no'} hosts, not {hosts}")
+    links = Shape(*running.core.links)
+    differs += [
+        f"{has or 'no'} {name}, not {asked}"
+        for name, has, asked in (("rate", links.rate, shape.rate), ("delay", links.delay, shape.delay))
+        if asked not in ("", has)
+    ]
+    if running.hosts and order != ORDERS[0] and place(running.world_size, len(set(running.hosts)), order) != running.hosts:
+        differs.append(f"another placement than {order}")
     if differs:
         raise WorldMismatch(
             f"a world is running with {' and '.join(differs)}",

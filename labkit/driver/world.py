@@ -15,6 +15,7 @@ from ..notes import gather
 from ..registry import unknown
 from ..wire import CellResult, Diagnosis, Injection, OpResult, RecoveryReport, WorldStatus
 from . import cells
+from .checks import check_code
 from .core import INSTRUMENTS, Listener, find_instrument
 from .injection import ActiveInjection
 from .interrupts import defer_sigint
@@ -138,6 +139,7 @@ class World:
         number from `next_cell`.
         Raises RankBusy or RankDead if a rank can't take a cell.
         """
+        check_code(code)
         core = self.core
         targets, limit = core.ready(ranks), core.limit(deadline_s)
         started = time.monotonic()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Collection, Sequence
 
 from ..document import Block, Code, Details, Items, Node, Pairs, Paragraph, Picture, Tree
@@ -42,11 +44,22 @@ def late(result: CellResult) -> str:
     return f"At the deadline {result.standing}. The cell may only be slow, or it may never end."
 
 
+def recovered_step(step: str) -> str:
+    """A next step without the sentence that tells to recover: that is done already.
+
+    >>> recovered_step("Fix the line. world.recover() brings the ranks back.")
+    'Fix the line.'
+    """
+    return re.sub(r"(?:(?<=\. )|^)world\.recover\(\)[^.]*\.", "", step).strip()
+
+
 def cell_tree(result: CellResult) -> Tree:
     """Output, errors, what a judge says of a cell that did not end, and notes; a recovery last."""
     parts = outcome_parts(result.outcomes, everyone(result), sources(result))
     verdicts = result.diagnosis.verdicts if result.diagnosis is not None else ()
     evidence = result.diagnosis.evidence if result.diagnosis is not None else None
+    if result.recovery is not None:
+        verdicts = tuple(dataclasses.replace(verdict, next_step=recovered_step(verdict.next_step)) for verdict in verdicts)
     parts += [verdict_block(verdict, None if at else evidence) for at, verdict in enumerate(verdicts)]
     parts += [note_block(note) for note in result.notes]
     if result.standing:

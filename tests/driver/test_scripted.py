@@ -18,7 +18,7 @@ from labkit.driver.feed import Feed
 from labkit.driver.scripted import Script, ScriptedFeed, ScriptedTransport
 from labkit.driver.transport import Transport
 from labkit.driver.world import World
-from labkit.errors import DeadlineExceeded, RankBusy, RankDead, RankRaised
+from labkit.errors import DeadlineExceeded, RankBusy, RankDead, RankRaised, UsageError
 from labkit.instruments import labnote
 from labkit.testing import Act, call, dies, late, ok, raises
 from labkit.wire import Diagnosis, Outcome, dumps, loads, to_plain
@@ -254,3 +254,9 @@ def test_an_error_with_a_verdicts_sentence_ends_it_once(script: Script, world: W
     with pytest.raises(RankDead) as caught:
         world.core._raise("time", (Outcome(1, "dead"),), diagnosis)
     assert ".;" not in str(caught.value)
+
+
+def test_a_cell_that_is_no_text_is_refused_in_one_line(world: World) -> None:
+    for code in (None, 3, ["print(1)"]):
+        with pytest.raises(UsageError, match=r"a cell is text, not .*; for example world.run_cell"):
+            world.run_cell(code)  # type: ignore[arg-type]

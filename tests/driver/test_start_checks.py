@@ -141,6 +141,17 @@ def test_a_second_start_gives_the_same_world_or_says_what_differs(monkeypatch) -
             start(2, mode="safe")
         with pytest.raises(UsageError, match="ranks must be a whole number from 1, not 0"):
             start(0)
+        with pytest.raises(UsageError, match="zig"):
+            start(2, placement="zig")
+        with pytest.raises(UsageError, match="rate must be a number"):
+            start(2, rate="fast")
+        with pytest.raises(WorldMismatch, match="no rate, not 1gbit and no delay, not 2ms"):
+            start(2, rate="1gbit", delay="2ms")
+    with Script(4, hosts=(0, 0, 1, 1)).world() as world:
+        monkeypatch.setattr(HOLDER, "world", world)
+        assert start(4, placement="block") is world
+        with pytest.raises(WorldMismatch, match="another placement than cyclic"):
+            start(4, placement="cyclic")
 
 
 # ---- the ranks' processes

@@ -202,3 +202,12 @@ def test_any_text_is_escaped(text: str) -> None:
     body = html.partition("</style>")[2]
     tags = {tag.split()[0].strip("/") for tag in (piece.partition(">")[0] for piece in body.split("<")[1:])}
     assert tags <= {"div", "section", "pre", "p", "details", "summary", "code"}
+
+
+def test_a_cell_after_which_the_ranks_were_recovered_does_not_tell_to_recover(samples: Any) -> None:
+    hung = samples.hung()
+    verdict = dataclasses.replace(hung.diagnosis.verdict, next_step="Fix the line. world.recover() brings the ranks back.")
+    told = dataclasses.replace(hung, diagnosis=dataclasses.replace(hung.diagnosis, verdicts=(verdict,)))
+    assert "world.recover()" not in to_text(told)
+    assert "Next: Fix the line.\n" in to_text(told)
+    assert "world.recover()" in to_text(dataclasses.replace(told, recovery=None))
