@@ -57,6 +57,7 @@ def test_five_hundred_mixed_collectives_give_no_verdict(world_of: WorldMaker, mo
         result = world.run_cell(program(seed, 100), deadline_s=60)
         assert result.ok, [outcome.error for outcome in result.outcomes]
         assert result.diagnosis is None, result.diagnosis
+        assert result.notes == (), result.notes
         assert world.diagnose().healthy
     assert world.recover().rung == "none"
 

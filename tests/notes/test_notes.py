@@ -81,6 +81,12 @@ def test_each_way_not_to_wait_has_its_own_remedy(op: str, facts: dict[str, Any],
     assert ("was changed while" in said.sentence) == facts.get("changed", True)
 
 
+def test_a_named_copy_is_told_by_its_name() -> None:
+    said = note("thrown-away", given="p.grad.float()", origin="p.grad", name="g")
+    assert "g is a new tensor, made by p.grad.float()" in said.sentence
+    assert "Go on with g" in said.next_step
+
+
 def test_a_local_step_is_no_slip_where_the_ranks_are_alike() -> None:
     same = {rank: [finding("not-synced", "step")] for rank in EVERYONE}
     assert gather(same, EVERYONE) == ()

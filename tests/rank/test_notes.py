@@ -166,9 +166,55 @@ def test_a_result_that_somebody_can_read_or_nobody_needs_is_no_slip(tap: Tap, ra
     assert found(tap, rank_context, BEGIN + line) == []
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "v = x.clone()\n    dist.all_reduce(v)",
+        "v = v.clone()\n    dist.all_reduce(v)",
+        "v = v.double()\n    v *= 2\n    dist.all_reduce(v)\n    return x",
+        "for p in net.parameters():\n        g = p.grad.double()\n        dist.all_reduce(g)",
+        "for f in flags:\n        v = f.clone()\n        dist.all_reduce(v)\n        v = f",
+    ],
+)
+def test_a_copy_that_a_function_never_reads_again_is_noted(tap: Tap, rank_context: RankContext, body: str) -> None:
+    assert [kind for kind, _, _ in found(tap, rank_context, f"{BEGIN}def f(v):\n    {body}\nf(x)")] == ["thrown-away"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "v = v.clone()\n    dist.all_reduce(v)\n    return v",
+        "v = v.clone()\n    dist.all_reduce(v)\n    print(locals())",
+        "v = v.clone()\n    for _ in range(3):\n        dist.all_reduce(v)",
+        "v = torch.ones(1)\n    dist.all_reduce(v)",
+        "v = torch.zeros_like(v)\n    dist.all_reduce(v)",
+        "v = v.view(-1) if v.is_contiguous() else v\n    dist.all_reduce(v)",
+        "w = v.detach()\n    dist.all_reduce(w)",
+        "g = net.weight.grad\n    dist.all_reduce(g)",
+        "g = net.weight.grad.contiguous()\n    dist.all_reduce(g)",
+        "v = v.clone()\n    keep = lambda: v\n    dist.all_reduce(v)\n    return keep",
+        "v = v.clone()\n    out = [v]\n    dist.all_reduce(v)\n    return out",
+        "v = v.clone()\n    if number > 5:\n        dist.all_reduce(v)\n    return v",
+        "v = v.clone()\n    try:\n        dist.all_reduce(v)\n    finally:\n        print(v.sum())",
+        "part = v.clone()\n    rest = part[1:]\n    dist.all_reduce(part)\n    return rest",
+        "total = 0\n    for f in flags:\n        w = f.clone()\n        dist.all_reduce(w)\n        total += w.sum()",
+        "last = flags[0].clone()\n    for f in flags:\n        f += last\n        last = f.clone()\n        dist.all_reduce(last)",  # noqa: E501
+    ],
+)
+def test_a_copy_that_a_function_goes_on_with_is_no_slip(tap: Tap, rank_context: RankContext, body: str) -> None:
+    assert found(tap, rank_context, f"{BEGIN}def f(v):\n    {body}\nf(x)") == []
+
+
+def test_a_copy_whose_handle_is_only_waited_for_is_noted(tap: Tap, rank_context: RankContext) -> None:
+    source = f"{BEGIN}dist.all_reduce(x.contiguous(), async_op=True).wait()"
+    assert [kind for kind, _, _ in found(tap, rank_context, source)] == ["thrown-away"]
+    assert found(tap, rank_context, f"{BEGIN}work = dist.all_reduce(x.contiguous(), async_op=True)\nwork.wait()") == []
+    assert found(tap, rank_context, f"{BEGIN}dist.all_reduce(x, async_op=True).wait()") == []
+
+
 def test_the_note_says_what_made_the_copy(tap: Tap, rank_context: RankContext) -> None:
     facts = one(tap, rank_context, f"{BEGIN}dist.all_reduce(\n    x.contiguous(),\n    op=dist.ReduceOp.MAX,\n)").facts
-    assert facts == {"given": "x.contiguous()", "origin": "x"}
+    assert facts == {"given": "x.contiguous()", "origin": "x", "name": ""}
 
 
 def test_without_source_nothing_is_said(tap: Tap, rank_context: RankContext) -> None:

@@ -47,3 +47,13 @@ def argument(node: ast.Call, at: int, name: str) -> str:
     """The text of one argument; "" if it is not written there."""
     found = argument_node(node, at, name)
     return ast.unparse(found) if found is not None else ""
+
+
+def waits_at_once(frame: FrameType) -> bool:
+    """Whether the handle that a call returns is used for `.wait()` and for nothing else."""
+    place = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    line, column = place[1], place[3]
+    if line is None or column is None:
+        return False
+    text = linecache.getline(frame.f_code.co_filename, line).encode()[column:]
+    return text.startswith(b".wait()")

@@ -19,14 +19,16 @@ import torch.distributed as dist
 from torch._C import _storage_Use_Count as storage_use_count
 
 from . import CHECKS, Check, Notes, given, group_of, learners_frame, site_of
+from ._liveness import made_by, never_read_again
 from ._origins import origins
-from ._source import argument_node, call_node
+from ._source import argument_node, call_node, waits_at_once
 
 _RESULT = {
     "all_reduce": "tensor", "broadcast": "tensor", "reduce": "tensor", "recv": "tensor", "scatter": "tensor",
     "all_gather_into_tensor": "output_tensor", "reduce_scatter_tensor": "output", "reduce_scatter": "output",
     "all_to_all_single": "output",
 }  # fmt: skip
+_NEW = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript, ast.IfExp)  # expressions that may make a new tensor
 _LOOKS = 3  # at one line of a cell
 _PATIENCE_S = 0.05  # gloo's thread lets go of a tensor a moment after its call has returned
 
@@ -53,30 +55,40 @@ class ThrownAway(Check):
         """Nearly every tensor has a name, which is asked first."""
         named = (kwargs.get(_RESULT.get(name, "")), None)  # one more that refers to it, beside the dictionary
         others = (references(args, 0) if args else references(named, 0) - 1) - _ALONE
-        if others > 1 or result is not None:
+        if others > 2:
             return
         keyword = _RESULT.get(name)
         tensor = given(args, kwargs, 0, keyword or "")
         if keyword is None or not isinstance(tensor, torch.Tensor):
             return
-        if others and tensor._use_count() == 1:  # no more than the one that torch holds while its own threads have the tensor
+        # what holds it beside the call: names, torch while it works on it, and the check of handles
+        names = others - (tensor._use_count() > 1) - (result is not None)
+        frame = learners_frame() if names < 2 else None
+        if frame is None or (result is not None and not waits_at_once(frame)):
             return
-        frame = learners_frame()
-        if frame is not None and not _only_gives(name, args, kwargs):
-            self._look(name, keyword, tensor, frame)
-
-    def _look(self, name: str, keyword: str, tensor: torch.Tensor, frame: FrameType) -> None:
         node = call_node(frame)
         made = argument_node(node, 0, keyword) if node is not None else None
-        if made is None or isinstance(made, (ast.Name, ast.Attribute, ast.NamedExpr)):
+        if isinstance(made, ast.Name) and names == 1 and result is None and never_read_again(frame, made.id):
+            known, made = made.id, made_by(frame, made.id)
+        elif names:
             return
+        else:
+            known = ""
+        if isinstance(made, _NEW) and not _only_gives(name, args, kwargs):
+            self._look(name, tensor, frame, made, known, in_work=result is not None)
+
+    def _look(self, name: str, tensor: torch.Tensor, frame: FrameType, made: ast.expr, known: str, *, in_work: bool) -> None:
         place = (frame.f_code, frame.f_lasti)
         if self._looks[place] >= _LOOKS:  # a loop: its first turns have told
             return
         self._looks[place] += 1
-        found = origins(made, frame)
-        if found and not any(_overlap(tensor, each) for each in found.values()) and _nobody_else(tensor):
-            self.notes.say(self.kind, name, site_of(frame), given=ast.unparse(made), origin=next(iter(found)))
+        found = {text: each for text, each in origins(made, frame).items() if text != known or each is not tensor}
+        of_itself = bool(known) and known in origins(made, frame)  # v = v.clone()
+        if (not found and not of_itself) or any(_overlap(tensor, each) for each in found.values()):
+            return
+        if _nobody_else(tensor, in_work=in_work):
+            origin = next(iter(found), f"what {known} was before")
+            self.notes.say(self.kind, name, site_of(frame), given=ast.unparse(made), origin=origin, name=known)
 
     def close(self, ok: bool) -> None:
         """The next cell begins anew."""
@@ -108,12 +120,12 @@ def _overlap(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     return begin < other_end and other_begin < end
 
 
-def _nobody_else(tensor: torch.Tensor) -> bool:
-    """Whether neither torch nor another tensor refers to this one or its memory."""
+def _nobody_else(tensor: torch.Tensor, *, in_work: bool) -> bool:
+    """Whether neither torch nor another tensor refers to this one or its memory; `in_work`: but for a handle."""
     end_s = time.monotonic() + _PATIENCE_S
     while True:
         storage = tensor.untyped_storage()
-        if tensor._use_count() == 1 and storage_use_count(storage._cdata) <= _STORAGE_ALONE:
+        if (in_work or tensor._use_count() == 1) and storage_use_count(storage._cdata) <= _STORAGE_ALONE:
             return True
         if time.monotonic() > end_s:
             return False
