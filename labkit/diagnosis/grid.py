@@ -25,7 +25,7 @@ FOLD_FROM = 8  # ranks; of fewer each has a row
 MOST_TRACKS = 4  # groups side by side
 MOST_OF_MANY = 2  # of FOLD_FROM ranks or more, the one with the trouble first
 MOST_MESSAGES = 12
-ROOM = 16  # columns
+ROOM = 14  # columns
 
 
 _ENDS = {

@@ -163,9 +163,9 @@ def test_the_key_names_only_what_is_drawn() -> None:
 def test_a_wide_picture_has_a_narrow_one_beside_it(many: tuple[Evidence, CallGrid]) -> None:
     page = Page(drawn(many[1]))
     widths = {attrs["class"]: float(attrs["width"]) for tag, attrs in page.found if tag == "svg" and attrs.get("class")}
-    assert widths["lk-narrow"] <= 345 - 24 < widths["lk-wide"] < 900
+    assert widths["lk-narrow"] <= 345 - 24 < widths["lk-wide"] <= 740
     assert Page(drawn(call_grid(left()))).number("lk-narrow") == 0, "what fits is drawn once"
-    assert "@container (max-width:560px){.labkit .lk-calls .lk-wide{display:none}}" in to_html(many[1])
+    assert "@container (max-width:740px){.labkit .lk-calls .lk-wide{display:none}}" in to_html(many[1])
 
 
 def test_a_verdict_is_shown_with_its_picture_in_text_only_where_somebody_asked_for_a_diagnosis() -> None:
