@@ -51,6 +51,7 @@ class CodeError:
 
     `own`: a `raise` statement of the learner's made it, and no other exception came before it. `handling`: the exception that
     was being handled when this one was raised, if the learner's code had a part in that.
+    `parameters`: name and shape of those of a model that DDP has refused.
     """
 
     type: str
@@ -59,6 +60,7 @@ class CodeError:
     traceback: str = ""
     own: bool = False
     handling: CodeError | None = None
+    parameters: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message}"

@@ -103,6 +103,21 @@ def handlers() -> list[Case]:
 
 
 @group
+def models() -> list[Case]:
+    """Each rank has raised in DDP, with the parameters that it was given."""
+    there = _w("ag1", None, 3)
+    whole = ("lora.0.weight (2, 8)", "norm.bias (8)")
+    for rank, names in enumerate((whole, whole, whole[1:])):
+        error = CodeError("RuntimeError", "DDP expects same model", CallSite("cell 7", 2), parameters=names)
+        there.but(rank, error=error, activity="idle")
+    return [
+        Case("models differ", there.evidence(), "LK019", (2,),
+             "the ranks give DDP different models (cell 7, line 2): ranks 0 and 1 can train lora.0.weight (2, 8), rank 2 can't.",
+             "error"),
+    ]  # fmt: skip
+
+
+@group
 def mismatch() -> list[Case]:
     swapped = {2: "ar1 bc3 ar2"}
     return [

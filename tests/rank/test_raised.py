@@ -103,3 +103,16 @@ def test_what_ended_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.join()
     assert errors.newest is not None
     assert (errors.newest.said(), errors.newest.site) == ("KeyError: 'y'", CallSite("cell 3", 2, "work"))
+
+
+def test_the_parameters_of_a_model_that_ddp_refuses() -> None:
+    torch = pytest.importorskip("torch")
+    source = "class DDP:\n    def __init__(self, module):\n        raise RuntimeError('DDP expects same model')\n"
+    names: dict[str, object] = {}
+    exec(compile(source, "/x/site-packages/torch/nn/parallel/distributed.py", "exec"), names)
+    model = torch.nn.Linear(2, 3)
+    model.bias.requires_grad_(False)
+    with pytest.raises(RuntimeError) as caught:
+        run("DDP(model)", DDP=names["DDP"], model=model)
+    assert describe_error(caught.value).parameters == ("weight (3, 2)",)
+    assert raised("raise RuntimeError('DDP expects same model')").parameters == ()
