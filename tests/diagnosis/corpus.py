@@ -407,3 +407,18 @@ def forgotten_group() -> list[Case]:
              "LK024", (2,), "rank 2 waits in all_reduce #1 (cell 7, line 3), which is a call of all ranks, and ranks 0, 1 and 3"),
         Case("the group is named: a skipped call", made(named), "LK009", (0, 1, 2, 3)),
     ]  # fmt: skip
+
+
+@group
+def root_outside_group() -> list[Case]:
+    error = CodeError(
+        "ValueError", "Global rank 0 is not part of group <torch.ProcessGroup object at 0x7f>", CallSite("cell 7", 4)
+    )
+    beside = _w("bar5", {2: "raise4", 3: "raise4"}).but(2, error=error).but(3, error=error)
+    alone = _w("raise4", {0: "", 1: ""}).but(2, error=error).but(3, error=error)
+    return [
+        Case("a root outside of the group", beside.evidence(), "LK025", (2, 3),
+             "ranks 2 and 3 named rank 0 in a call on a group that rank 0 is not in (cell 7, line 4); ranks 0 and 1 wait in "
+             "barrier #1 (cell 7, line 5).", "hang"),
+        Case("a root outside of the group, nobody waits", alone.evidence(), "LK025", (2, 3), ending="error"),
+    ]  # fmt: skip

@@ -44,7 +44,7 @@ class PeerToPeerStuck(Rule):
             culprits,
             sides=words.wait_sides(world, world.waits) + _gone(world, culprits),
             fix=_fix(world, ranks),
-            facts=_facts(world, ranks, culprits),
+            facts=words.last_calls(world, (rank for rank in culprits if rank not in world.waits)),
         )
 
 
@@ -114,9 +114,11 @@ def _but(world: Alignment, rank: int, stuck: tuple[int, ...]) -> str:
         return ""
     seekers = _seekers(world, rank)
     also = f"; {words.wait_text(world, seekers)}: perhaps one of them has the wrong peer" if seekers else ""
+    met = _met(world, rank)
+    after = f" after {met} {'message' if met == 1 else 'messages'} that went over" if met else ""
     if peers[0] in world.waits:
-        return f", but {words.in_call(world, peers, world.waits[peers[0]].call)}{also}"
-    return f", but {join_ranks(peers)} has finished cell {world.focus}{also}"
+        return f"{after}, but {words.in_call(world, peers, world.waits[peers[0]].call)}{also}"
+    return f"{after}, but {join_ranks(peers)} has finished cell {world.focus}{also}"
 
 
 def _seekers(world: Alignment, rank: int) -> tuple[int, ...]:
@@ -157,17 +159,12 @@ def _odd_tags(world: Alignment, ranks: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(odd)) if len(odd) == 1 else ()
 
 
-def _facts(world: Alignment, ranks: tuple[int, ...], culprits: tuple[int, ...]) -> tuple[str, ...]:
-    """How many messages went over before, and where those were last that do not wait."""
-    facts = []
-    for rank in ranks:
-        call = world.waits[rank].call
-        met = sum(
-            peer == call.root and sends(mine) != sends(call) for (one, _), (peer, mine) in world.partners.items() if one == rank
-        )
-        if met:
-            facts.append(f"{met} {'message' if met == 1 else 'messages'} went over before this {call.op} of rank {rank}")
-    return (*facts, *words.last_calls(world, (rank for rank in culprits if rank not in world.waits)))
+def _met(world: Alignment, rank: int) -> int:
+    """How many messages went over before the one that this rank waits for, the same way."""
+    call = world.waits[rank].call
+    return sum(
+        one == rank and peer == call.root and sends(its) != sends(call) for (one, _), (peer, its) in world.partners.items()
+    )
 
 
 def _gone(world: Alignment, culprits: tuple[int, ...]) -> tuple[Side, ...]:
