@@ -85,7 +85,7 @@ def _wait(ranks: tuple[int, ...], live: bool) -> str:
 def in_call(world: Alignment, ranks: tuple[int, ...], call: Call, say: Callable[[Call], str] = placed) -> str:
     """Ranks and their call: "wait in" while they do, "waited in" when that is over, "called" where nobody waits."""
     waits = [world.waits[rank] for rank in ranks if rank in world.waits]
-    mine = [wait for wait in waits if wait.call.index == call.index]
+    mine = [wait for wait in waits if (wait.call.index, wait.call.seq, wait.call.op) == (call.index, call.seq, call.op)]
     same = [wait for wait in waits if (wait.call.group, wait.call.seq, wait.call.op) == (call.group, call.seq, call.op)]
     if not (mine or same) or call.state == CallState.REFUSED:
         return f"{join_ranks(ranks)} called {say(call)}"

@@ -10,6 +10,7 @@ import pytest
 from labkit.diagnosis import judge
 from labkit.wire import CallSite, CodeError, Verdict
 
+from .build import world as mini_world
 from .cells import run_cells
 
 HELPER = "def mean(n):\n    dist.all_reduce(n)\n\n"
@@ -307,3 +308,13 @@ def test_a_beacon_that_has_lost_the_beginning_does_not_say_since_when() -> None:
     for found in judge(replace(evidence, ranks=short)):
         assert found.code == "LK009"
         assert "at the latest" in found.sentence
+
+
+def test_the_box_and_the_headline_say_the_same_call() -> None:
+    """Ranks count their calls by themselves: one number may be another call on another rank."""
+    mine, others = "ar1%tp ar2 ar3", "ar2 ar3"
+    world = mini_world("", {0: mine, 1: mine, 2: others, 3: others, 4: "ar3"}, 5, groups={"tp": (0, 1)}).run()
+    (found,) = judge(world.evidence())
+    assert (found.code, found.culprits) == ("LK009", (4,))
+    assert "wait in all_reduce #2 (cell 7, line 3)" in found.sentence
+    assert [side.did for side in found.sides if side.ranks == (0, 1, 2, 3)] == ["called all_reduce #1"]
