@@ -318,3 +318,18 @@ def test_the_box_and_the_headline_say_the_same_call() -> None:
     assert (found.code, found.culprits) == ("LK009", (4,))
     assert "wait in all_reduce #2 (cell 7, line 3)" in found.sentence
     assert [side.did for side in found.sides if side.ranks == (0, 1, 2, 3)] == ["called all_reduce #1"]
+
+
+def test_swapped_helpers_are_told_by_the_lines_that_differ() -> None:
+    """Both calls are of one line in the end."""
+    two = "def a():\n    mean(8)\n\ndef b():\n    mean(8)\n\n"
+    source = HELPER + two + "for f in [b, a] if rank == 1 else [a, b]:\n    f()\n"
+    found = verdict(source)
+    assert (found.code, found.culprits) == ("LK008", (1,))
+    assert "rank 1 ran line 8 before line 5" in found.sentence
+
+
+def test_of_two_ranks_none_is_blamed_for_a_helper_that_is_called_often() -> None:
+    step = "for s in range(3):\n    f()\n    if not (rank == 1 and s == 1):\n        f()\n    dist.all_reduce(8)\n"
+    found = verdict("f = lambda: dist.all_reduce(8)\n" + step, 2)
+    assert (found.code, found.culprits) == ("LK009", (0, 1))

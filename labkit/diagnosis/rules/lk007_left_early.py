@@ -36,7 +36,7 @@ class LeftEarly(Rule):
             return None
         waiters, call = found
         live = any(world.waits[rank].live for rank in waiters)
-        sure = len(waiters) > len(gone) or unconditional(world.evidence, call.site)
+        sure = len(waiters) > len(gone) or (len(call.path) == 1 and unconditional(world.evidence, call.site))
         cell = f"cell {world.focus}"
         threads = words.thread_sides(world, gone)
         thread = f"; {join_ranks(threads[0].ranks)}: {threads[0].did}{words.at(threads[0].site)}" if threads else ""

@@ -6,7 +6,7 @@ from ...calls import SAME_LINE, by_majority, is_tie, site_key
 from ...errors import join_ranks
 from ...vocabulary import CallState, Ending
 from ...wire import Call, Verdict
-from .. import words
+from .. import ways, words
 from ..alignment import Alignment, SequenceError
 from ..rule import Rule, rule
 
@@ -83,9 +83,12 @@ class TwinsSwapped(Rule):
 
 def _lines(one: Call, two: Call) -> tuple[str, str, str]:
     """Both lines, and the cell or file if it is the same: "line 2", "line 1", " in cell 7"."""
-    if one.site is None or two.site is None or one.site.file != two.site.file:
+    if not one.path or not two.path:
         return str(one.site), str(two.site), ""
-    return f"line {one.site.line}", f"line {two.site.line}", f" in {str(one.site).rpartition(', line ')[0]}"
+    mine, theirs = (call.path[ways.depth(one, two)] for call in (one, two))
+    if mine.file != theirs.file:
+        return str(mine), str(theirs), ""
+    return f"line {mine.line}", f"line {theirs.line}", f" in {str(mine).rpartition(', line ')[0]}"
 
 
 def _blame(world: Alignment, found: SequenceError) -> tuple[tuple[int, ...], str]:

@@ -110,7 +110,7 @@ def _effects(world: Alignment, found: SequenceError) -> str:
 def _repeats(world: Alignment, rank: int, other: int) -> bool:
     """The rank's call is of a line that ran more often than on `other`, and the source has no loop for it."""
     call = world.waits[rank].call
-    if call.group not in world.tracks or call.site is None or in_loop(world.evidence, call.site):
+    if call.group not in world.tracks or len(call.path) != 1 or in_loop(world.evidence, call.site):
         return False
     counts = [sum(c.site == call.site for c in world.tracks[call.group].line(r)) for r in (rank, other)]
     return counts[0] > 1 and counts[0] > counts[1]
@@ -128,9 +128,10 @@ def _blame(world: Alignment, found: SequenceError) -> tuple[tuple[int, ...], str
         return tuple(sorted(found.ranks)), kind, ""
     longer, shorter = _sides(found)
     site = found.call(longer[0]).site
+    direct = len(found.call(longer[0]).path) == 1  # a helper's line is passed as often as it is called
     seen = sum(call.site == site for call in found.track.line(longer[0]))
-    if len(longer) == 1 and seen > 1 and not in_loop(world.evidence, site):
+    if direct and len(longer) == 1 and seen > 1 and not in_loop(world.evidence, site):
         return longer, "extra", " (most likely: the source has the call only once)"
-    if len(shorter) == 1 and seen == 1 and unconditional(world.evidence, site):
+    if direct and len(shorter) == 1 and seen == 1 and unconditional(world.evidence, site):
         return shorter, "skip", " (most likely: the call is under no branch)"
     return tuple(sorted((*longer, *shorter))), "skip", f" (or {join_ranks(longer)} made one call too many)"
