@@ -70,7 +70,8 @@ def other_end(lines: Lines, made: Partners, rank: int, call: Call) -> Call | Non
     """What the peer has in place of the partner: a call the other way with this rank, in another group or with another tag."""
     for one in lines.get(call.root, ()):
         fits = one.p2p and not one.algorithm and sends(one) != sends(call) and one.root in (rank, -1)
-        if fits and (call.root, one.index) not in made and one.state != CallState.INVALID:
+        gone = one.state == CallState.INVALID or (one.state == CallState.REFUSED and one.cell < call.cell)
+        if fits and not gone and (call.root, one.index) not in made:
             return one
     return None
 

@@ -95,9 +95,11 @@ class Pairs:
         return sum(max(0, self._num_sent(end, rank) - self._count.get(end, 0)) for rank, end in ends.items())
 
     def _num_sent(self, end: str, rank: int) -> int:
-        while self._store.check([f"{end}/{self._sent.get(end, 0) + 1}/{rank}"]):
-            self._sent[end] = self._sent.get(end, 0) + 1
-        return self._sent.get(end, 0)
+        """How far the sender has come; what it has announced before this rank's newest named receive may be gone."""
+        self._sent[end] = max(self._sent.get(end, 0), self._count.get(end, 0) - 1)
+        while self._store.check([f"{end}/{self._sent[end] + 1}/{rank}"]):
+            self._sent[end] += 1
+        return self._sent[end]
 
     def _remember(self, index: int, theirs: str, anybody: str) -> None:
         self._open[index] = (theirs, anybody)

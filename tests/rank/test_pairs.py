@@ -113,6 +113,15 @@ def test_a_receive_of_a_named_rank_takes_no_message_of_another(ranks: Ranks) -> 
     ranks.ask(1, "recv", -1).result(timeout=5)
 
 
+def test_a_receive_from_any_rank_after_many_of_a_named_one(ranks: Ranks) -> None:
+    for _ in range(3):
+        for call in [ranks.ask(0, "send", 1), ranks.ask(1, "recv", 0)]:
+            call.result(timeout=5)
+    taken = ranks.ask(1, "recv", -1)
+    ranks.ask(0, "send", 1).result(timeout=5)
+    taken.result(timeout=5)
+
+
 def test_the_wait_for_what_was_issued_is_seen_and_not_refused(ranks: Ranks) -> None:
     ranks.ask(0, "send", 1, async_op=True, index=7).result(timeout=5)
     wait = ranks.pool.submit(ranks.contracts[0].before_wait, 7)
