@@ -14,11 +14,34 @@ _NAMES = 12  # of variables in one line
 
 
 @record
+class Restored:
+    """What a new rank was given of what the one before it knew.
+
+    `names` are as they were after cell `cell`; `made` are imports, functions, classes and constants that were made again
+    from their source. `lost` says why a name is not there, and `remarks` what of one is missing. `why`: there was no twin.
+    """
+
+    rank: int
+    cell: int = 0
+    names: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    lost: dict[str, str] = dataclasses.field(default_factory=dict)
+    remarks: dict[str, str] = dataclasses.field(default_factory=dict)
+    why: str = ""
+
+    @property
+    def there(self) -> tuple[str, ...]:
+        """All names that the new rank has."""
+        return (*self.names, *self.made)
+
+
+@record
 class RecoveryReport(Printed):
-    """What recovery did, and what was kept and lost.
+    """What recovery did, and what was kept, restored and lost.
 
     `rung`: "none" (was healthy), "soft" (every process and variable kept), "ranks" (some replaced),
-    "world" (all replaced) or "cluster" (engines, controller and fork server started anew).
+    "world" (all replaced) or "cluster" (engines, controller and fork server started anew). `kept` are variables of ranks
+    that lived on, `lost` those that a new rank has not; `restored` is what it has, and why it has no more.
     """
 
     rung: str
@@ -29,6 +52,7 @@ class RecoveryReport(Printed):
     lost: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     steps: tuple[str, ...] = ()
     check: str = ""
+    restored: tuple[Restored, ...] = ()
     elapsed_s: float = 0.0
 
 
@@ -54,12 +78,54 @@ def about(seconds: float) -> str:
 
 
 def in_a_sentence(report: RecoveryReport) -> str:
-    """The one or two sentences below a cell's result."""
+    """The sentences below a cell's result: what was done, what a new rank has of the one before, what is lost, and why."""
     if report.rung == "none":
         return sentence("Recovery: " + done(report))
-    gone = [f"{join_ranks(ranks)}: {_list(names)}" for ranks, names in _same_names(report.lost)]
+    gone = [f"{join_ranks(ranks)}: {text}" for ranks, text in _lost(report)]
     lost = [sentence("Lost on " + "; on ".join(gone))] if gone else []
-    return " ".join([sentence(f"Recovered {about(report.elapsed_s)}: {done(report)}"), *lost])
+    why = [sentence(f"{join_ranks(ranks).capitalize()}: {text}") for ranks, text in _without(report)] if gone else []
+    return " ".join([sentence(f"Recovered {about(report.elapsed_s)}: {done(report)}"), *_given(report), *lost, *why])
+
+
+def _given(report: RecoveryReport) -> list[str]:
+    """What new ranks were given, a sentence each for ranks that were given as much of the same cell."""
+    found = []
+    for ranks, (cell, count) in fold([(each.rank, (each.cell, len(each.names))) for each in report.restored], key=lambda it: it):
+        if count == len(ranks) == 1:
+            found.append(f"The one variable of {join_ranks(ranks)} was restored as it was after cell {cell}.")
+        elif count:
+            many = f"{count} variables{' each' * (len(ranks) > 1)}"
+            found.append(f"{join_ranks(ranks).capitalize()}: {many}, restored as they were after cell {cell}.")
+    for ranks, made in fold([(each.rank, each.made) for each in report.restored if not each.names], key=lambda it: it):
+        if made:
+            found.append(f"{join_ranks(ranks).capitalize()} made again, from the source of the cells: {_list(made)}.")
+    return found
+
+
+def _lost(report: RecoveryReport) -> list[tuple[tuple[int, ...], str]]:
+    """What each new rank lacks, each name with its reason."""
+    known = {each.rank: each for each in report.restored}
+    found = []
+    for rank, names in int_keys(report.lost).items():
+        reasons = known[rank].lost if rank in known else {}
+        later = f"made after cell {known[rank].cell}" if rank in known and known[rank].names and not known[rank].why else ""
+        if names:
+            found.append((rank, _list([name + _because(reasons.get(name, later)) for name in names])))
+    return fold(found, key=lambda text: text)
+
+
+def _again(new: Restored) -> str:
+    """What one new rank has, each name with what of it is missing."""
+    return _list([name + _because(new.remarks.get(name, "")) for name in new.there])
+
+
+def _because(reason: str) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _without(report: RecoveryReport) -> list[tuple[tuple[int, ...], str]]:
+    """Why there was no twin to restore ranks from."""
+    return fold([(each.rank, f"no variable was kept, since {each.why}") for each in report.restored if each.why], key=str)
 
 
 def _same_names(mapping: Mapping[str, tuple[str, ...]]) -> list[tuple[tuple[int, ...], tuple[str, ...]]]:
@@ -76,9 +142,20 @@ def _by_rank(mapping: Mapping[str, tuple[str, ...]], everyone: Collection[int]) 
 
 
 def rows(report: RecoveryReport) -> list[tuple[str, str]]:
-    """Kept, lost, check: what there is to say of each."""
+    """Kept, restored, lost, check: what there is to say of each."""
     everyone = sorted({*int_keys(report.kept), *int_keys(report.lost), *report.freed, *report.replaced})
     found = []
     if report.kept or report.lost:
-        found += [("kept", _by_rank(report.kept, everyone)), ("lost", _by_rank(report.lost, everyone))]
+        found.append(("kept", _by_rank(report.kept, everyone)))
+        again = [
+            (each.rank, _list([n + _because(each.remarks.get(n, "")) for n in (*each.names, *each.made)]))
+            for each in report.restored
+        ]
+        if any(text for _, text in again):
+            folded = fold([(rank, text) for rank, text in again if text], key=str)
+            found.append(("restored", "; ".join(f"{text} ({label(ranks, everyone)})" for ranks, text in folded)))
+        lost = _lost(report)
+        found.append(("lost", "; ".join(f"{text} ({label(ranks, everyone)})" for ranks, text in lost) or "nothing"))
+        if lost and (without := _without(report)):
+            found.append(("why", "; ".join(f"{text} ({label(ranks, everyone)})" for ranks, text in without)))
     return found + ([("check", report.check)] if report.check else [])

@@ -4,9 +4,11 @@ All that a recovery decides and all that its report says is kept here.
 
 rung     when                                              what is kept
 soft     every rank's main thread came free                every process and variable
-ranks    some are dead, stopped for good, or hold on       the others' variables
-world    a soft or partial re-forming failed               nothing on the ranks
-cluster  even fresh ranks can't meet                       nothing; engines, controller and store start anew
+ranks    some are dead, stopped for good, or hold on       the others' processes and variables
+world    a soft or partial re-forming failed               no rank's process
+cluster  even fresh ranks can't meet                       no process; engines, controller and store start anew
+
+What a replaced rank knew is restored from its twin (rank/twin.py), on every rung, once the ranks have formed their groups.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .errors import join_ranks
-from .recovered import RecoveryReport
+from .recovered import RecoveryReport, Restored
 from .timings import CUT_S, RELEASE_TIMES, RELEASE_WAIT_S, SETTLE_MOST_S
 
 RUNGS = ("none", "soft", "ranks", "world", "cluster")
@@ -76,7 +78,15 @@ class FormEnded:
     value: float = 0.0
 
 
-Event = Assessed | ReleaseEnded | ReplaceEnded | FormEnded
+@dataclass(frozen=True)
+class RestoreEnded:
+    """After `Restore`: what each new rank has now, and those that did not come to an end with it."""
+
+    found: tuple[Restored, ...] = ()
+    stuck: tuple[int, ...] = ()
+
+
+Event = Assessed | ReleaseEnded | ReplaceEnded | FormEnded | RestoreEnded
 
 
 # ---- instructions
@@ -131,6 +141,13 @@ class Form:
 
 
 @dataclass(frozen=True)
+class Restore:
+    """Give new ranks what those before them knew."""
+
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Restart:
     """New controller, store and ranks."""
 
@@ -149,7 +166,7 @@ class GiveUp:
     reason: str
 
 
-Instruction = CutWaits | Continue | Settle | Release | Replace | Form | Restart | Finish | GiveUp
+Instruction = CutWaits | Continue | Settle | Release | Replace | Form | Restore | Restart | Finish | GiveUp
 
 
 @dataclass
@@ -172,6 +189,8 @@ class Ladder:
     freed: set[int] = field(default_factory=set)
     steps: list[str] = field(default_factory=list)
     check: str = ""
+    restored: dict[int, Restored] = field(default_factory=dict)
+    _unreadable: dict[int, Restored] = field(default_factory=dict)
     _hopeless: set[int] = field(default_factory=set)
     _replacing: tuple[int, ...] = ()
 
@@ -189,7 +208,9 @@ class Ladder:
             case FormEnded(ok=True):
                 self.steps.append(f"formed generation {event.generation}")
                 self.check = f"all-reduce of rank + 1 gives {event.value:g} on all {self.world_size} ranks"
-                return (Finish(self.rung),)
+                return self._restore_or_finish()
+            case RestoreEnded():
+                return self._restored(event)
             case ReplaceEnded() | FormEnded():
                 self.steps.append(f"that failed: {event.reason}")
                 return self._escalate(event.reason)
@@ -198,11 +219,14 @@ class Ladder:
     def report(self, names: Mapping[int, tuple[str, ...]], generation: int, elapsed_s: float) -> RecoveryReport:
         """What was done, kept and lost; `names` are the variables that each rank had."""
         replaced = tuple(sorted(self.replaced))
+        restored = tuple(self.restored[rank] for rank in sorted(self.restored))
+        there = {each.rank: set(each.there) for each in restored}
+        missing = {rank: tuple(name for name in names.get(rank, ()) if name not in there.get(rank, ())) for rank in replaced}
         return RecoveryReport(
             rung=self.rung, generation=generation, freed=tuple(sorted(self.freed)), replaced=replaced,
             kept={str(rank): names.get(rank, ()) for rank in range(self.world_size) if rank not in self.replaced},
-            lost={str(rank): names.get(rank, ()) for rank in replaced},
-            steps=tuple(self.steps), check=self.check, elapsed_s=elapsed_s,
+            lost={str(rank): missing[rank] for rank in replaced},
+            steps=tuple(self.steps), check=self.check, restored=restored, elapsed_s=elapsed_s,
         )  # fmt: skip
 
     def _assessed(self, event: Assessed) -> tuple[Instruction, ...]:
@@ -242,6 +266,22 @@ class Ladder:
             self.steps.append(f"freed {join_ranks(event.free)}: waits cut, code interrupted, {kept}")
         return self._replace_or_form(set(event.stuck) | self._hopeless)
 
+    def _restore_or_finish(self) -> tuple[Instruction, ...]:
+        todo = tuple(sorted(self.replaced - set(self.restored)))
+        return (Restore(todo),) if todo else (Finish(self.rung),)
+
+    def _restored(self, event: RestoreEnded) -> tuple[Instruction, ...]:
+        self.restored |= {each.rank: each for each in event.found}
+        for each in event.found:
+            if each.there:
+                self.steps.append(f"restored {len(each.there)} variables of rank {each.rank}")
+        if not event.stuck:
+            return (Finish(self.rung),)
+        why = "the new process got stuck when it read them"
+        self.steps.append(f"{join_ranks(event.stuck)} could not be restored: {why}")
+        self._unreadable |= {rank: Restored(rank, why=why) for rank in event.stuck}  # these start with nothing
+        return self._replace(set(event.stuck))
+
     def _replace_or_form(self, ranks: set[int]) -> tuple[Instruction, ...]:
         if not ranks:
             return (Form(),)
@@ -250,11 +290,13 @@ class Ladder:
 
     def _replace(self, ranks: set[int]) -> tuple[Instruction, ...]:
         self.replaced |= ranks
+        self.restored = {rank: each for rank, each in self.restored.items() if rank not in ranks} | self._unreadable
         self._replacing = tuple(sorted(ranks))
         return (Replace(self._replacing),)
 
     def _restart(self) -> tuple[Instruction, ...]:
         self.steps.append("started controller, store and all ranks anew")
+        self.restored = dict(self._unreadable)
         return (Restart(), Form())
 
     def _escalate(self, reason: str) -> tuple[Instruction, ...]:

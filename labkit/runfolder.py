@@ -1,7 +1,7 @@
 """The private folder of a world, and what is left in the folders of worlds that have ended.
 
     <temp>/labkit-<uid>/<world id>/world.json   owner and every process we started, each with its creation time
-                                  rank-N.beacon, rank-N.stack, log/, security/
+                                  rank-N.beacon, rank-N.stack, rank-N.kept, twins, log/, security/
 
     world.json: {"owner_pid": 11, "owner_start": 1700000000.0, "pids": {"12": 1700000001.5}, "pid_ns": "pid:[4026531836]"}
 
@@ -17,11 +17,12 @@ import json
 import os
 import secrets
 import shutil
+import socket
 import stat
 import tempfile
 import threading
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .errors import StartError, WireError
@@ -133,6 +134,46 @@ class RunFolder:
     def remove(self) -> None:
         """Take the folder away; what another process still writes in it is not an error."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+# ---- what ranks and the kernel say to each other through files of the folder
+TWINS = "twins"  # the socket on which the kernel hears of twins
+
+
+def kept_file(folder: Path, rank: int) -> Path:
+    """Where a rank's twin writes what the rank knew."""
+    return folder / f"rank-{rank}.kept"
+
+
+def listen_in(folder: Path, name: str) -> socket.socket:
+    """A listening socket of this name in a folder, however long the folder's path is (a socket's may have 107 letters)."""
+    listener = socket.socket(socket.AF_UNIX)
+    with _short(folder) as short:
+        listener.bind(f"{short}/{name}")
+    listener.listen(128)
+    return listener
+
+
+def connect_in(folder: Path, name: str, timeout_s: float) -> socket.socket:
+    """A connection to it; OSError if nobody listens."""
+    line = socket.socket(socket.AF_UNIX)
+    line.settimeout(timeout_s)
+    try:
+        with _short(folder) as short:
+            line.connect(f"{short}/{name}")
+    except OSError:
+        line.close()
+        raise
+    return line
+
+
+@contextmanager
+def _short(folder: Path) -> Iterator[str]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
 
 
 # ---- worlds that may have outlived their notebook

@@ -89,6 +89,7 @@ FENCED: dict[str, set[str]] = {
     "rank/engine.py": {"ipyparallel"},
     "rank/forkserver.py": {"ipyparallel", "ipykernel", "psutil"},  # loads them once, for all its forks
     "rank/boot.py": {"IPython"},  # finds the shell of the engine it runs in
+    "rank/saving.py": {"cloudpickle"},
     "driver/ipp.py": {"ipyparallel"},
     "driver/launch.py": {"ipyparallel"},
 }

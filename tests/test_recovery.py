@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labkit.recovered import Restored
 from labkit.recovery import (
     RUNGS,
     Assessed,
@@ -24,6 +25,8 @@ from labkit.recovery import (
     Replace,
     ReplaceEnded,
     Restart,
+    Restore,
+    RestoreEnded,
     Settle,
 )
 from labkit.timings import CUT_S, RELEASE_TIMES, RELEASE_WAIT_S
@@ -48,22 +51,31 @@ SITUATIONS = {
     "groups broken, nobody busy": (states(IDLE, IDLE), {"broken": True}, [(Form(),), (Finish("soft"),)]),
     "all wait": (states(*REST), {}, [(release(0, 1, 2),), (Form(),), (Finish("soft"),)]),
     "one has left": (states(IDLE, BUSY, BUSY), {}, [(release(1, 2),), (Form(),), (Finish("soft"),)]),
-    "one died idle": (states(DEAD, IDLE, IDLE), {}, [(Replace((0,)),), (Form(),), (Finish("ranks"),)]),
-    "one died, others wait": (states(BUSY, DEAD, BUSY), {}, [(release(0, 2),), (Replace((1,)),), (Form(),), (Finish("ranks"),)]),
+    "one died idle": (states(DEAD, IDLE, IDLE), {}, [(Replace((0,)),), (Form(),), (Restore((0,)),), (Finish("ranks"),)]),
+    "one died, others wait": (
+        states(BUSY, DEAD, BUSY), {}, [(release(0, 2),), (Replace((1,)),), (Form(),), (Restore((1,)),), (Finish("ranks"),)],
+    ),
     "one is stopped": (
         states(STOPPED, BUSY), {},
         [(CutWaits((1,), CUT_S), Continue((0,)), release(0, 1)), (Form(),), (Finish("soft"),)],
     ),
-    "one holds the lock": (states(BUSY, MUTE), {}, [(release(0),), (Replace((1,)),), (Form(),), (Finish("ranks"),)]),
-    "one holds the lock, nobody else busy": (states(IDLE, MUTE), {}, [(Replace((1,)),), (Form(),), (Finish("ranks"),)]),
-    "all died": (states(DEAD, DEAD), {}, [(Replace((0, 1)),), (Form(),), (Finish("world"),)]),
-    "the controller is gone": (states(IDLE, BUSY), {"cluster_lost": True}, [(Restart(), Form()), (Finish("cluster"),)]),
+    "one holds the lock": (
+        states(BUSY, MUTE), {}, [(release(0),), (Replace((1,)),), (Form(),), (Restore((1,)),), (Finish("ranks"),)],
+    ),
+    "one holds the lock, nobody else busy": (
+        states(IDLE, MUTE), {}, [(Replace((1,)),), (Form(),), (Restore((1,)),), (Finish("ranks"),)],
+    ),
+    "all died": (states(DEAD, DEAD), {}, [(Replace((0, 1)),), (Form(),), (Restore((0, 1)),), (Finish("world"),)]),
+    "the controller is gone": (
+        states(IDLE, BUSY), {"cluster_lost": True},
+        [(Restart(), Form()), (Restore((0, 1)),), (Finish("cluster"),)],
+    ),
     "messages may still flow": (
         states(BUSY, BUSY), {"moving": True}, [(Settle((0, 1), 1.0), release(0, 1)), (Form(),), (Finish("soft"),)],
     ),
     "died, stopped, mute": (
         states(DEAD, STOPPED, MUTE, IDLE), {},
-        [(Continue((1,)), release(1)), (Replace((0, 2)),), (Form(),), (Finish("ranks"),)],
+        [(Continue((1,)), release(1)), (Replace((0, 2)),), (Form(),), (Restore((0, 2)),), (Finish("ranks"),)],
     ),
 }  # fmt: skip
 
@@ -81,6 +93,8 @@ def test_when_everything_works(name: str) -> None:
 def success(instruction: object) -> object:
     if isinstance(instruction, Release):
         return ReleaseEnded(instruction.ranks)
+    if isinstance(instruction, Restore):
+        return RestoreEnded(tuple(map(Restored, instruction.ranks)))
     return ReplaceEnded(ok=True) if isinstance(instruction, Replace) else FormEnded(ok=True)
 
 
@@ -105,7 +119,33 @@ def test_a_failed_soft_form_replaces_all() -> None:
     ladder.handle(Assessed(states(IDLE, IDLE), broken=True))
     assert ladder.handle(FormEnded(ok=False)) == (Replace((0, 1)),)
     assert ladder.handle(ReplaceEnded(ok=True)) == (Form(),)
-    assert ladder.handle(FormEnded(ok=True)) == (Finish("world"),)
+    assert ladder.handle(FormEnded(ok=True)) == (Restore((0, 1)),)
+    assert ladder.handle(RestoreEnded((Restored(0), Restored(1)))) == (Finish("world"),)
+
+
+def test_a_rank_that_gets_stuck_while_it_is_restored_starts_with_nothing() -> None:
+    ladder = Ladder(3)
+    ladder.handle(Assessed(states(DEAD, DEAD, IDLE)))
+    ladder.handle(ReplaceEnded(ok=True))
+    assert ladder.handle(FormEnded(ok=True)) == (Restore((0, 1)),)
+    assert ladder.handle(RestoreEnded((Restored(0, 4, ("x",)),), stuck=(1,))) == (Replace((1,)),)
+    assert ladder.handle(ReplaceEnded(ok=True)) == (Form(),)
+    assert ladder.handle(FormEnded(ok=True)) == (Finish("ranks"),)
+    report = ladder.report({0: ("x",), 1: ("x",), 2: ("x",)}, 2, 0.1)
+    assert (report.kept, report.lost) == ({"2": ("x",)}, {"0": (), "1": ("x",)})
+    assert [(each.rank, each.names, bool(each.why)) for each in report.restored] == [(0, ("x",), False), (1, (), True)]
+
+
+def test_what_a_new_rank_was_given_is_not_lost() -> None:
+    ladder = Ladder(2)
+    ladder.handle(Assessed(states(IDLE, DEAD)))
+    ladder.handle(ReplaceEnded(ok=True))
+    ladder.handle(FormEnded(ok=True, generation=2, value=3.0))
+    given = Restored(1, 6, names=("x",), made=("nn",), lost={"f": "an open file"})
+    assert ladder.handle(RestoreEnded((given,))) == (Finish("ranks"),)
+    report = ladder.report({0: ("x",), 1: ("nn", "x", "f")}, 2, 0.1)
+    assert (report.lost, report.restored) == ({"1": ("f",)}, (given,))
+    assert "restored 2 variables of rank 1" in report.steps
 
 
 def test_what_is_no_event_is_our_own_mistake() -> None:
@@ -156,6 +196,9 @@ def outcome(data: st.DataObject, instruction: object) -> object | None:
         return ReleaseEnded(tuple(rank for rank in instruction.ranks if rank not in stuck), stuck)
     if isinstance(instruction, Replace):
         return ReplaceEnded(data.draw(st.booleans()), "r")
+    if isinstance(instruction, Restore):
+        stuck = tuple(rank for rank in instruction.ranks if data.draw(st.booleans()))
+        return RestoreEnded(tuple(Restored(rank) for rank in instruction.ranks if rank not in stuck), stuck)
     return FormEnded(data.draw(st.booleans()), "f") if isinstance(instruction, Form) else None
 
 
@@ -167,7 +210,7 @@ def test_any_run_ends_and_never_climbs_down(event: Assessed, data: st.DataObject
     # a rank that is mute and has nothing to do may only be short of time: alone it is no reason to lose variables
     trouble = event.broken or event.forced or any(s.busy or s.process in ("stopped", "dead") for s in event.ranks)
     todo: list[object] = list(ladder.handle(event))
-    rungs, done, stuck, escalated = [ladder.rung], [], set(), False
+    rungs, done, stuck, unreadable, escalated = [ladder.rung], [], set(), set(), False
     while not isinstance(todo[0], (Finish, GiveUp)):
         instruction = todo.pop(0)
         done.append(instruction)
@@ -177,10 +220,14 @@ def test_any_run_ends_and_never_climbs_down(event: Assessed, data: st.DataObject
         answer = outcome(data, instruction)
         if answer is not None:
             stuck |= set(getattr(answer, "stuck", ()))
+            if isinstance(answer, RestoreEnded):
+                assert not set(answer.stuck) & unreadable, "what could not be read once is not read again"
+                unreadable |= set(answer.stuck)
+                escalated = escalated or bool(answer.stuck)
             escalated = escalated or getattr(answer, "ok", True) is False
             todo = list(ladder.handle(answer))
             rungs.append(ladder.rung)
-        assert len(done) < 12
+        assert len(done) < 12 + 3 * len(event.ranks)
     assert [RUNGS.index(rung) for rung in rungs] == sorted(RUNGS.index(rung) for rung in rungs)
     if isinstance(todo[0], GiveUp):
         assert ladder.rung == "cluster"
@@ -192,4 +239,5 @@ def test_any_run_ends_and_never_climbs_down(event: Assessed, data: st.DataObject
     replaced = {rank for step in done if isinstance(step, Replace) for rank in step.ranks}
     assert hopeless <= replaced | (everyone if Restart() in done else set())
     assert replaced == ladder.replaced or Restart() in done
-    assert isinstance(done[-1], Form), "nothing is finished before an all-reduce was right"
+    assert isinstance(done[-1], Form | Restore), "nothing is finished before an all-reduce was right"
+    assert ladder.replaced == set(ladder.restored), "a new rank is restored, or it is said why not"

@@ -22,6 +22,7 @@ ALLOWED = {
         "group._get_backend", "backend._start_coalescing", "backend._end_coalescing", "group._device_types",
         "dumps._dump_fr_trace_json", "dumps._dump_nccl_trace_json", "tensor._base",
         "reducer._get_zeros_like_grad_buckets", "tensor._version", "tensor._use_count", "storage._cdata",
+        "wrapper._delay_all_reduce_params", "wrapper._comm_hooks", "obj._comm_hooks", "obj._untyped_storage",
     },
     "*": {"sys._getframe", "sys._current_frames", "sys._current_exceptions", "os._exit"},
 }  # fmt: skip

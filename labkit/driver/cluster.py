@@ -23,6 +23,7 @@ from .launch import Launcher
 from .placement import HostLayout
 from .spaces import Shape
 from .transport import Pending
+from .twins import Twins
 
 FORM_TIMEOUT_S = 15.0
 FORM_DELAYS = 60  # and so many delays of a link between hosts: four ranks need 30, one after the other
@@ -49,6 +50,7 @@ class Cluster:
         self.generation = 0
         self.transport: Any = None
         self.feed: Any = None
+        self.twins = Twins(folder)
         self._children: dict[str, Child] = {}  # by name: "controller", "store", "rank 2", ...
         self._port = 0  # the store's
         self._store_key = secrets.token_hex(16)  # what the ranks' keys in the store begin with
@@ -249,6 +251,7 @@ class Cluster:
         """A new controller, store and ranks; the last rung."""
         self._end_all()
         self.folder.restore()
+        self.twins.listen()
         for name in ("client", "engine"):
             (self.folder.path / "security" / f"ipcontroller-{name}.json").unlink(missing_ok=True)
         self._start_all()
@@ -273,6 +276,7 @@ class Cluster:
     def stop(self, *, keep_hosts: bool = False) -> None:
         """End everything and remove the folder."""
         left = self._end_all()
+        self.twins.close()
         self.launcher.close()
         if self.layout is not None and not keep_hosts:
             self.layout.close()

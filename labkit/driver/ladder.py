@@ -29,10 +29,12 @@ from ..recovery import (
     Replace,
     ReplaceEnded,
     Restart,
+    Restore,
     Settle,
 )
 from ..timings import MOVING_S, PROBE_AT_WORK_S, PROBE_MOST_S, PROBE_S, PROBE_TIMES, SETTLE_POLL_S
 from ..wire import RecoveryReport
+from .restoring import Cells, restore
 from .transport import Pending, answered, errors_of, value_of
 
 if TYPE_CHECKING:
@@ -44,8 +46,8 @@ CALM_LOOKS = 3
 class _Doer:
     """Does what the ladder says to one cluster; decides nothing."""
 
-    def __init__(self, cluster: Cluster, pending: Mapping[int, Pending], mode: str) -> None:
-        self.cluster, self.pending, self.mode = cluster, pending, mode
+    def __init__(self, cluster: Cluster, pending: Mapping[int, Pending], mode: str, cells: Cells) -> None:
+        self.cluster, self.pending, self.mode, self.cells = cluster, pending, mode, cells
 
     def assess(self, *, broken: bool, force: bool, settled: bool) -> Assessed:
         """Every rank's process, whether it is busy, and whether its control thread answers.
@@ -94,6 +96,8 @@ class _Doer:
                 self.cluster.restart()
             case Form():
                 return self._form()
+            case Restore(ranks):
+                return restore(self.cluster, ranks, self.cells)
             case GiveUp(reason):
                 raise RecoveryError(f"the world could not be brought back: {reason}", hint="world.stop(), then `labkit doctor`")
             case _:
@@ -130,6 +134,7 @@ class _Doer:
 
     def _replace(self, ranks: tuple[int, ...]) -> ReplaceEnded:
         try:
+            self.cluster.twins.ask(ranks)  # they write while the new ranks start
             self.cluster.end_ranks(ranks)
             self.cluster.start_ranks(ranks)
         except LabkitError as error:
@@ -164,11 +169,14 @@ def _probe(asked: list[Future[Any]], least_s: float) -> float:
 
 def climb(
     cluster: Cluster, pending: Mapping[int, Pending], names: dict[int, tuple[str, ...]], *, mode: str, broken: bool,
-    force: bool, settled: bool = False,
+    force: bool, settled: bool = False, cells: Cells = lambda rank: (),
 ) -> RecoveryReport:  # fmt: skip
-    """Recover the world; RecoveryError if nothing helps. `settled`: it is known that no messages flow any more."""
+    """Recover the world; RecoveryError if nothing helps.
+
+    `settled`: it is known that no messages flow any more. `cells`: those that a rank has run.
+    """
     started = time.monotonic()
-    doer, ladder = _Doer(cluster, pending, mode), Ladder(cluster.world_size)
+    doer, ladder = _Doer(cluster, pending, mode, cells), Ladder(cluster.world_size)
     ladder.release_wait_s = find(cluster.backend).release_wait_s or ladder.release_wait_s
     todo = list(ladder.handle(doer.assess(broken=broken, force=force, settled=settled)))
     while not isinstance(todo[0], Finish):

@@ -24,6 +24,7 @@ from .core import Listener, Replies
 from .injection import ActiveInjection
 from .interrupts import defer_sigint
 from .ladder import climb, run_uninterrupted
+from .restoring import History
 from .transport import OnOutput, Pending
 
 if TYPE_CHECKING:
@@ -42,18 +43,17 @@ class Ranks:
     ) -> None:
         self.cluster, self.mode, self.deadline_s, self.started_in_s = cluster, mode, deadline_s, started_in_s
         self.listeners = tuple(listeners)
-        self.broken = ""
-        self.cell = 0
+        self.broken, self.cell, self.request_id = "", 0, 0
         self.last: CellResult | None = None
         self.mended = False  # the ranks were recovered since
         self.stopped = False
         self.active: list[ActiveInjection] = []
-        self.request_id = 0
         self.targets: tuple[int, ...] = ()
         self.sources: dict[int, str] = {}
         self.pending: dict[int, Pending] = {}
         self.names: dict[int, tuple[str, ...]] = {}
         self.busy_at: dict[int, tuple[Frame, ...]] = {}
+        self.history = History()
 
     # ---- what it is
     @property
@@ -307,6 +307,7 @@ class Ranks:
         for rank, pending in self.pending.items():
             if pending.done and pending.future.result().names:
                 self.names[rank] = pending.future.result().names
+        self.history.note(result, self.source(result.cell))
         if result.recovery is None and groups_broken(result.outcomes, evidence):
             self.broken = self.broken or f"since cell {result.cell}"
         for active in self.active:
@@ -334,12 +335,12 @@ class Ranks:
         self.alive()
         self.tell()
         settled = not force and self.last is not None and self.last.diagnosis is not None
-        climbing = partial(climb, self.cluster, self.pending, self.names, mode=self.mode, broken=bool(self.broken))
+        broken, cells = bool(self.broken), self.history.cells
+        climbing = partial(climb, self.cluster, self.pending, self.names, mode=self.mode, broken=broken, cells=cells)
         report, interrupted = run_uninterrupted(lambda: climbing(force=force, settled=settled))
         self.broken, self.mended = "", True
         self.pending.clear()
-        for rank in report.replaced:
-            self.names.pop(rank, None)
+        self.names.update(dict.fromkeys(report.replaced, ()) | {each.rank: each.there for each in report.restored})
         if report.rung != "none":
             self.active.clear()
         for listener in self.listeners:

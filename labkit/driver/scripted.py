@@ -26,6 +26,7 @@ from .acts import Act, Acts, Rank, ScriptClock
 from .core import Listener
 from .feed import Seat
 from .transport import OnOutput, Pending, Reply
+from .twins import Kept
 from .world import DEADLINE_S, World
 
 FIRST_PID = 4_000_001  # above what a Linux system gives by default; nobody is ever signalled by it
@@ -57,7 +58,7 @@ class Script:
         self._always: dict[str, Acts] = {}
         self._failures: dict[str, int] = {}
         self._pids = itertools.count(FIRST_PID)
-        self.transport, self.feed = ScriptedTransport(self), ScriptedFeed(self)
+        self.transport, self.feed, self.twins = ScriptedTransport(self), ScriptedFeed(self), ScriptedTwins()
 
     def world(self, *, mode: str = "raw", deadline_s: float = DEADLINE_S, listeners: Sequence[Listener] = ()) -> World:
         """A world of these ranks, started."""
@@ -273,6 +274,17 @@ class ScriptedTransport:
 
     def close(self) -> None:
         """There is nothing to close."""
+
+
+class ScriptedTwins:
+    """A scripted rank has none; what a new rank is given is what the script's "restore" answers."""
+
+    def ask(self, ranks: Sequence[int]) -> None:
+        """Nothing is written."""
+
+    def take(self, rank: int) -> Kept:
+        """Nothing was written."""
+        return Kept(cell=1)
 
 
 class _Beats:

@@ -49,7 +49,9 @@ def size(result: CellResult) -> Found:
     """One tensor was of another size: a process is gone."""
     says = _ended(result, "shape-mismatch")
     dead = [outcome.rank for outcome in result.outcomes if outcome.status == "dead"]
-    return Found(f"{says} The variables of {join_ranks(dead)} were lost.", says.answer) if dead else says
+    if not dead:
+        return says
+    return Found(f"{says} The process of {join_ranks(dead)} is gone; recovery has a copy of what it knew.", says.answer)
 
 
 @check("09/slow")

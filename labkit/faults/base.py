@@ -152,7 +152,8 @@ class Fault:
 
     `teaches` says what it is in real life, how it looks and why; `cure` how to mend the code.
     `demo` is the source of a rank cell: right without the fault, and with it the fault shows.
-    `replaces_rank`: a rank's process may not survive it, so its variables may be lost. `in_schedule` is what is seen when
+    `replaces_rank`: a rank's process may not survive it, and then its variables are those from before
+    the cell. `in_schedule` is what is seen when
     it fires in a move of `world.run_schedule`; without it the fault has nothing to do there, and the run says so.
     """
 

@@ -27,7 +27,8 @@ declare(
             "The process cannot react: none of its Python code runs any more. "
             "Ranks that were talking to it see their connection close and raise a RuntimeError within milliseconds; a rank whose "
             "partners in this collective are all alive sees nothing and waits. "
-            "The dead rank's variables are gone, those of the others are not."
+            "The dead rank's variables are gone with it, those of the others are not. labkit has a copy of them from before the "
+            "cell, and restores it; a job has only its checkpoints."
         ),
         cure=(
             "Find out who killed it (exit code -9 is often the kernel's out-of-memory killer) and make the rank smaller; keep "

@@ -9,6 +9,7 @@ LABKIT_HOST_PID                  the process that holds the host it is on, if th
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
@@ -26,6 +27,7 @@ from .context import RankContext
 from .crashes import Stacks
 from .groups import Groups
 from .tap import Tap
+from .twin import COLLECT_S, REST_S, TwinMaker
 
 
 def install() -> None:
@@ -36,12 +38,21 @@ def install() -> None:
     context = make_context(shell.user_ns)
     _after_fork()
     kernel = shell.kernel
+    twins = TwinMaker(context)
 
     def on_request(stream: Any, ident: Any, parent: Any) -> None:
         buffers = [bytes(part) for part in parent.get("buffers", ())]
+        twins.refresh()  # if this request came before the rank was at rest
         content, parts = dispatch.serve(context, shell, parent["content"], buffers)
         _flush()
         kernel.session.send(stream, "labkit_reply", content, parent=parent, ident=ident, buffers=parts or None)
+        twins.changed(parent["content"]["op"])
+        asyncio.get_running_loop().call_later(REST_S, at_rest)
+
+    def at_rest() -> None:
+        twins.refresh()
+        if twins.collect():
+            asyncio.get_running_loop().call_later(COLLECT_S, at_rest)
 
     def on_control(stream: Any, ident: Any, parent: Any) -> None:
         content = dispatch.serve_control(context, parent["content"])

@@ -36,6 +36,7 @@ import psutil
 
 from ..processes import end_session, identify, set_title
 from . import place
+from .pages import Collapse
 
 STORE_TIMEOUT_S = 20.0
 _PR_SET_PDEATHSIG = 1
@@ -87,17 +88,18 @@ class _Server:
         self.end()
 
     def import_torch(self) -> None:
-        import ipykernel.ipkernel
-        import ipykernel.zmqshell  # noqa: F401
-        import numpy  # noqa: F401
-        import torch
-        import torch._dynamo  # a rank's first DDP and first stack trace would wait for it
-        import torch.distributed
+        with Collapse():
+            import ipykernel.ipkernel
+            import ipykernel.zmqshell  # noqa: F401
+            import numpy  # noqa: F401
+            import torch
+            import torch._dynamo  # a rank's first DDP and first stack trace would wait for it
+            import torch.distributed
 
-        from . import boot, dispatch  # noqa: F401
+            from . import boot, dispatch  # noqa: F401
 
-        dispatch.OPS.load()
-        dispatch.CONTROL_OPS.load()
+            dispatch.OPS.load()
+            dispatch.CONTROL_OPS.load()
         torch.set_num_threads(1)  # a fork must find no thread pool
         gc.enable()
         gc.freeze()  # no look for garbage first: it takes as long as a rank's start, and imports leave little

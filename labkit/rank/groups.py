@@ -18,6 +18,7 @@ from .context import RankContext
 from .contract import Contract
 from .makers import GroupMakers
 from .place import join_network, without_name_server
+from .remaking import remake
 from .tap import Tap
 
 STORE_TIMEOUT_S = 30.0
@@ -42,6 +43,7 @@ class Groups:
         """
         context = self._context
         join_network()  # not earlier: the engine's own connections, all made by now, stay where the kernel is
+        old_world = dist.group.WORLD if dist.is_initialized() else None
         self.dissolve()
         context.restore_names()
         self._tap.interceptors.clear()  # a fault belongs to the generation it was armed in
@@ -63,6 +65,8 @@ class Groups:
                 **context.backend.group_options(context.device),
             )  # fmt: skip
             value = self._check()
+            if old_world is not None:
+                remake(old_world)
         context.ring.clear()
         self._tap.completes_on_return = not context.backend.facts.returns_at_once
         self._tap.watch(c10d._get_default_group(), "world", tuple(range(context.world_size)))

@@ -215,3 +215,28 @@ def test_a_controller_that_was_stopped_goes_on_and_nothing_is_lost(world: World,
     assert (report.rung, report.replaced, report.steps[0]) == ("soft", (), "let the controller go on (SIGCONT)")
     assert report.kept["0"] == ("x",)
     assert sound(world)
+
+
+def test_a_new_rank_is_given_what_the_one_before_it_knew(script: Script, world: World) -> None:
+    script.on("cell", ok(names=("x", "net", "f")))
+    world.run_cell("import torch.nn as nn\nx = 1")
+    script.on("cell", {1: dies()})
+    world.run_cell("dist.barrier()")
+    script.on("restore", {1: ok({"names": ["x", "_y"], "made": ["net"], "lost": {"f": "an open file"}, "remarks": {}})})
+    report = world.recover()
+    assert (report.replaced, report.lost) == ((1,), {"1": ("f",)})
+    (given,) = report.restored
+    assert (given.names, given.made, given.lost) == (("x",), ("net",), {"f": "an open file"})
+    asked = [payload for rank, op, payload in script.asked if op == "restore" and rank == 1]
+    assert asked[0]["cells"] == [
+        [1, "x = torch.ones(1)", True], [2, "import torch.nn as nn\nx = 1", True], [3, "dist.barrier()", False],
+    ]  # fmt: skip
+
+
+def test_a_rank_that_dies_while_it_is_restored_is_replaced_once_more(script: Script, world: World) -> None:
+    script.on("cell", {1: dies()})
+    world.run_cell("dist.barrier()")
+    script.on("restore", {1: dies()})
+    report = world.recover()
+    assert (report.replaced, report.restored[0].why) == ((1,), "the new process got stuck when it read them")
+    assert sound(world)

@@ -23,8 +23,8 @@ class RankDied(Rule):
     Why: It was killed (often because memory ran out), crashed in native code, or called exit().
     Evidence: The process ended by a signal or with an exit code. Not claimed when the rank's last call differs from the
     others' calls of the same number, or if a move of a schedule was left out or made twice: then that is the cause.
-    Remedy: Find out what ended it. Recovery starts a new process for that rank; the rank's variables are lost,
-    those of the others are kept.
+    Remedy: Find out what ended it. Recovery starts a new process for that rank and restores its variables as they were
+    before the cell, where they could be kept; those of the others are kept.
     """
 
     code = "LK001"
