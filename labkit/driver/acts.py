@@ -120,6 +120,11 @@ class Rank:
     fired: int = 0
 
     @property
+    def waits(self) -> bool:
+        """It is inside of a call."""
+        return any(each.state == "issued" for each in self.calls)
+
+    @property
     def busy(self) -> bool:
         return self.pending is not None and not self.pending.done
 

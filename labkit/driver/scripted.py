@@ -165,13 +165,13 @@ class Script:
         """What a release does to a busy rank: its wait is cut, or its code is interrupted."""
         if one.pid.state != "running" or not one.act.frees or not one.act.answers:
             return
-        waiting = any(each.state == "issued" for each in one.calls)
+        waiting = one.waits
         one.end_calls("failed")
         self._answer(one, "error" if waiting else "interrupted", CUT if waiting else "")
 
     def refuse(self, one: Rank, payload: dict[str, Any]) -> None:
         """Safe mode: a rank that waits in a call is told why it will not come to pass."""
-        if one.request == payload["request_id"]:
+        if one.request == payload["request_id"] and one.waits:
             one.end_calls("refused")
             self._answer(one, "error", f"ContractError: the call was refused: {payload['reason']}")
 
@@ -259,11 +259,12 @@ class ScriptedTransport:
         if one.pid.state != "running" or (one.busy and not one.act.answers):
             answer.set_exception(RankDead(f"rank {rank} does not answer", hint="world.recover() replaces it", ranks=[rank]))
             return answer
+        cut = op == "release" or (op == "end_wait" and one.waits)
         if op == "refuse":
             self._script.refuse(one, payload)
-        elif op in ("release", "end_wait"):
+        elif cut:
             self._script.free(one)
-        answer.set_result({"busy": one.busy, "formed": True, "cut": int(op in ("release", "end_wait"))})
+        answer.set_result({"busy": one.busy, "formed": True, "cut": int(cut)})
         return answer
 
     def rank_gone(self, rank: int) -> None:
