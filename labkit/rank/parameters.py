@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import TracebackType
 from typing import Any
 
@@ -23,11 +24,31 @@ def parameters_of(error: BaseException, message: str) -> tuple[str, ...]:
     return tuple(f"{name} ({', '.join(map(str, each.shape))})" for name, each in named[:MOST])
 
 
+_NUMBERS = re.compile(r"(?:did not receive grad for rank \d+:|params\[)\s*([\d ]+)")
+
+
+def with_names(error: BaseException, message: str) -> str:
+    """DDP's message with the names of the parameters that it gives by number.
+
+    "... which did not receive grad for rank 1: 0 1 (0: lora.0.weight, 1: lora.1.weight)"
+    """
+    found = _NUMBERS.search(message)
+    module = _refused(error.__traceback__) if found is not None else None
+    if found is None or module is None:
+        return message
+    names = [name for name, each in module.named_parameters() if each.requires_grad]
+    said = [f"{number}: {names[int(number)]}" for number in found[1].split() if int(number) < len(names)]
+    first, end, rest = message.strip().partition("\n")  # most is shown of the first line
+    return f"{first} ({', '.join(said[:8])}{', ...' * (len(said) > 8)}){end}{rest}" if said else message
+
+
 def _refused(at: TracebackType | None) -> Any:
-    """The module that DDP's `__init__` was called with."""
+    """The module that DDP wraps, or was about to: of the innermost frame that has one."""
+    found = None
     while at is not None:
-        code = at.tb_frame.f_code
-        if code.co_name == "__init__" and code.co_filename.endswith("parallel/distributed.py"):
-            return at.tb_frame.f_locals.get("module")
+        if at.tb_frame.f_code.co_filename.endswith("parallel/distributed.py"):
+            names = at.tb_frame.f_locals
+            wrapped = vars(names["self"]).get("_modules", {}).get("module") if hasattr(names.get("self"), "__dict__") else None
+            found = names.get("module") if at.tb_frame.f_code.co_name == "__init__" else wrapped or found
         at = at.tb_next
-    return None
+    return found

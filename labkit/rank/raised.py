@@ -14,7 +14,7 @@ from ..errors import LabkitError
 from ..frames import is_users_file
 from ..phrases import cut
 from ..wire import CallSite, CodeError
-from .parameters import parameters_of
+from .parameters import parameters_of, with_names
 
 RAISE = dis.opmap["RAISE_VARARGS"]
 MOST = 600  # characters of a message
@@ -37,7 +37,7 @@ def describe_error(error: BaseException, *, alone: bool = False) -> CodeError:
         lines, message = [], f"its text can't be had: {type(second).__name__}"
     name = type(error).__name__ if isinstance(error, LabkitError) else type(error).__qualname__
     own = error.__context__ is None and _raised_by_user(error)
-    models = parameters_of(error, message)
+    models, message = parameters_of(error, message), with_names(error, message)
     message, site = _of_a_worker(message, site)
     return CodeError(name, _first_lines(message), site, "".join(lines)[-8000:], own, None if alone else _before(error), models)
 

@@ -115,4 +115,10 @@ def test_the_parameters_of_a_model_that_ddp_refuses() -> None:
     with pytest.raises(RuntimeError) as caught:
         run("DDP(model)", DDP=names["DDP"], model=model)
     assert describe_error(caught.value).parameters == ("weight (3, 2)",)
+    model.bias.requires_grad_(True)
+    source = source.replace("expects same model", "parameter indices which did not receive grad for rank 1: 1")
+    exec(compile(source, "/x/site-packages/torch/nn/parallel/distributed.py", "exec"), names)
+    with pytest.raises(RuntimeError) as caught:
+        run("DDP(model)", DDP=names["DDP"], model=model)
+    assert describe_error(caught.value).message.endswith("for rank 1: 1 (1: bias)")
     assert raised("raise RuntimeError('DDP expects same model')").parameters == ()
