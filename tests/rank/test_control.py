@@ -13,7 +13,7 @@ import pytest
 from labkit.rank.backends import RankBackend
 from labkit.rank.context import RankContext
 from labkit.rank.control import waits
-from labkit.rank.control.waits import interrupt_main, main_thread_idle, process_idle, refuse, release
+from labkit.rank.control.waits import FUTEX, interrupt_main, main_thread_idle, process_idle, refuse, release, sleeps_elsewhere
 
 
 class Connections(RankBackend):
@@ -107,3 +107,18 @@ def test_a_thread_that_computes_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(waits.time, "process_time", lambda share=share: now[0] * share)
         monkeypatch.setattr(waits.time, "clock_gettime", lambda clock, share=share: now[0] * share)
         assert (process_idle(), main_thread_idle()) == (idle, idle)
+
+
+@pytest.mark.skipif(not FUTEX, reason="the kernel's numbers are known for two kinds of processors")
+@pytest.mark.parametrize(
+    ("before", "after", "elsewhere"),
+    [
+        ("230 0x0 n: 7", "230 0x0 n: 7", True),  # one sleep
+        ("230 0x0 n: 7", "230 0x0 n: 9", False),  # it polls with short sleeps
+        (f"{FUTEX} 0x0 n: 7", f"{FUTEX} 0x0 n: 7", False),  # it waits for a thread of gloo's
+        ("running n: 7", "running n: 7", False),
+        ("", "", False),  # the kernel hides it
+    ],
+)
+def test_a_rank_that_sleeps_does_not_wait_for_its_open_calls(before: str, after: str, elsewhere: bool) -> None:
+    assert sleeps_elsewhere(before, after) is elsewhere
