@@ -281,6 +281,10 @@ def after() -> list[Case]:
         Case("after: came too late", late.but(2, error=CodeError("RuntimeError", "Connection closed by peer")).evidence(9.0),
              "LK010", (2,), "rank 2 came to all_reduce #2 (cell 7, line 2) only after the others had stopped waiting while "
              "ranks 0, 1 and 3 waited in all_reduce #2 (cell 7, line 2)."),
+        Case("after: came too late, seen before", late.but(2, error=CodeError("RuntimeError", "Connection closed by peer"),
+             stack=(Frame("cell 7", 2, "load"),)).evidence(9.0),
+             "LK010", (2,), "rank 2 came to all_reduce #2 (cell 7, line 2) only after the others had stopped waiting; meanwhile "
+             "rank 2 was in load (cell 7, line 2)."),
         Case("after: not sent", world("ar1", targets=(0, 2)).run().cut().evidence(), "LK012", (1, 3)),
         Case("after: p2p", _w("", {0: "recv1^1", 1: "recv2^0"}, 2).cut().evidence(), "LK013", (0, 1)),
     ]  # fmt: skip
