@@ -1,0 +1,5 @@
+a, b = ([0, 1], [2, 3]) if rank != 3 else ([2, 3], [0, 1])
+first = dist.new_group(a)
+second = dist.new_group(b)
+dist.all_reduce(torch.ones(1), group=first if rank < 2 else second)
+dist.barrier()
