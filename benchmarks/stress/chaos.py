@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ def chaos(world: World, num_faults: int, seed: int, say: Callable[[str], object]
             report.unhealthy.append(f"{number}: after {fault} on rank {rank}, {mode}, the sum over all ranks was {values}")
         report.num_faults += 1
         if number % EVERY == EVERY - 1:
+            await_rest(world)
             report.held.append(Held(descriptors(keepers), len(own_children()), sum(map(own_bytes, keepers))))
             say(f"{number + 1} of {num_faults}: {report.held[-1]}, {len(report.unnamed)} wrong verdicts")
     report.restarted = world.core.cluster.pids["controller"] != controller
@@ -91,6 +93,23 @@ def _try(world: World, fault: str, rank: int) -> Verdict | None:
     slow = fault == "slow"
     result = world.try_fault(fault, rank, deadline_s=4.0 if slow else DEADLINE_S, **({"delay_s": 0.7} if slow else {}))
     return result.diagnosis.verdict if result.diagnosis else None
+
+
+def await_rest(world: World, timeout_s: float = 3.0) -> None:
+    """Wait until each rank has its newest twin only; what is still there after that is counted."""
+    end_s = time.monotonic() + timeout_s
+    while time.monotonic() < end_s:
+        newest = {process.pid for process in world.core.cluster.twins.processes.values()}
+        if {pid for pid in own_children() if _name(pid).startswith("labkit twin")} == newest:
+            return
+        time.sleep(0.05)
+
+
+def _name(pid: int) -> str:
+    try:
+        return psutil.Process(pid).name()
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def own_children() -> set[int]:
