@@ -42,7 +42,7 @@ def test_lab_01_is_shown_as_it_is_meant(root: Path, open_notebook: Callable[...,
     verdict = page.output(ids.index("two-collectives"))
     expect(verdict).to_contain_text(re.compile(r"rank 3 .*broadcast"))
     bar = verdict.locator(".lk-block.lk-bad").first.evaluate("one => getComputedStyle(one).borderLeftColor")
-    assert bar == "rgb(213, 94, 0)", "later outputs' styles leave earlier ones as they are"
+    assert bar == "rgb(185, 45, 0)", "later outputs' styles leave earlier ones as they are"
     facts = verdict.locator("details").first
     expect(facts.locator("li").first).not_to_be_visible()
     facts.locator("summary").click()
