@@ -34,7 +34,7 @@ declare(
         ),
         cure="Make every group on every rank, in the same order, and ask only afterwards who is a member.",
         demo=(
-            "first = dist.new_group([0])\n"
+            "first, last = dist.new_group([0]), dist.new_group([world_size - 1])\n"
             "team = dist.new_group(list(range(world_size)))\n"
             "x = torch.full((4,), float(rank + 1))\n"
             "dist.all_reduce(x, group=team)\n"
