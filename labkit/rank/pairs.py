@@ -34,7 +34,7 @@ class Pairs:
         self._count: dict[str, int] = {}
         self._sent: dict[str, int] = {}  # to this rank, as far as it has looked
         self._from_any: dict[tuple[str, int], int] = {}
-        self._open: dict[int, tuple[str, str]] = {}
+        self._open: dict[int, tuple[str, int, int, str]] = {}
 
     def __call__(self, call: Call) -> None:
         """Announce one end; where the call waits, wait for the other. Raises Refused, or ContractError if the ends do not fit."""
@@ -51,7 +51,7 @@ class Pairs:
         self._store.set(mine, dumps(call))
         if sends or (call.group, call.tag) not in self._from_any:  # else the numbers of this receiver say nothing
             if call.async_op:
-                self._remember(call.index, theirs, anybody)
+                self._remember(call.index, (end, number, peer, anybody))
             else:
                 self._wait(end, mine, theirs, anybody)
         if self._store.check([theirs]):
@@ -64,9 +64,14 @@ class Pairs:
         It has been issued, so a refusal does not end it: its connections must be cut.
         """
         if number in self._open:
-            theirs, anybody = self._open.pop(number)
+            end, at, peer, anybody = self._open.pop(number)
             with suppress(Refused):
-                self._meeting.wait([theirs], enough=lambda: self._is_there(anybody))
+                self._meeting.wait([f"{end}/{at}/{peer}"], enough=lambda: self._came_by(end, at, peer) or self._is_there(anybody))
+
+    def _came_by(self, end: str, number: int, peer: int) -> bool:
+        """The other end is at a later message: it drops what it said of this one once it has seen a later one from here."""
+        newest_here = self._count.get(end, 0)
+        return any(self._is_there(f"{end}/{later}/{peer}") for later in range(number + 1, newest_here + 1))
 
     def _wait(self, end: str, mine: str, theirs: str, anybody: str) -> None:
         try:
@@ -101,8 +106,8 @@ class Pairs:
             self._sent[end] += 1
         return self._sent[end]
 
-    def _remember(self, index: int, theirs: str, anybody: str) -> None:
-        self._open[index] = (theirs, anybody)
+    def _remember(self, index: int, message: tuple[str, int, int, str]) -> None:
+        self._open[index] = message
         if len(self._open) > MOST_OPEN:
             del self._open[next(iter(self._open))]
 

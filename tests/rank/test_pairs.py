@@ -133,6 +133,15 @@ def test_the_wait_for_what_was_issued_is_seen_and_not_refused(ranks: Ranks) -> N
     assert wait.exception(timeout=5) is None, "the wait itself goes on, and is cut"
 
 
+def test_a_handle_that_is_waited_for_after_later_messages_went_by(ranks: Ranks) -> None:
+    """The receiver drops what it said of the first message when it sees the third; nobody may wait for that."""
+    for index in (7, 8, 9):
+        ranks.ask(0, "send", 1, async_op=True, index=index).result(timeout=5)
+        ranks.ask(1, "recv", 0, async_op=True, index=index).result(timeout=5)
+    for index in (9, 7, 8):
+        assert ranks.pool.submit(ranks.contracts[0].before_wait, index).result(timeout=5) is None
+
+
 def test_messages_are_counted_across_requests(ranks: Ranks) -> None:
     ranks.ask(0, "send", 1, async_op=True).result(timeout=5)
     for context in ranks.contexts:
