@@ -53,7 +53,7 @@ def _sized(call: Call) -> bool:
 _KEYS: tuple[tuple[Aspect, Callable[[Call], Hashable]], ...] = (
     (Aspect.OP, lambda call: call.op),
     (Aspect.SIZE, lambda call: (num_elements(call) if _sized(call) else None, call.dtype)),
-    (Aspect.ROOT, lambda call: (call.root, call.reduce_op)),
+    (Aspect.ROOT, lambda call: call.root),
 )
 
 
@@ -71,6 +71,9 @@ def parties(column: Mapping[int, Call]) -> tuple[Aspect, Sides]:
         sides = sides_by(column, key)
         if len(sides) > 1:
             return aspect, sides
+    sides = sides_by(column, lambda call: call.reduce_op)
+    if len({call.reduce_op for call in calls} - {""}) > 1:  # a call from C++, such as DDP's, does not say its op
+        return Aspect.ROOT, sides
     sides = sides_by(column, _arrangement)
     return (Aspect.SHAPE, sides) if len(sides) > 1 and all(_arrangement(call) for call in column.values()) else (Aspect.NONE, [])
 

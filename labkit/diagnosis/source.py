@@ -16,11 +16,12 @@ from ..wire import CallSite, Evidence
 Block = tuple[tuple[int, str], ...]  # the statements around a line, outermost first: (line, arm)
 LOOPS = ("For.", "While.", "AsyncFor.")
 DEFINITIONS = ("FunctionDef.", "AsyncFunctionDef.", "ClassDef.")
-_JUMPS = (ast.Return, ast.Break, ast.Continue, ast.Raise)
+JUMPS = (ast.Return, ast.Break, ast.Continue, ast.Raise)
 
 
 @lru_cache(maxsize=64)
-def _tree(source: str) -> ast.Module | None:
+def tree_of(source: str) -> ast.Module | None:
+    """The syntax tree of a cell or file; None if it can't be read."""
     plain = [_without_magic(line) for line in source.splitlines()]
     try:
         return ast.parse("\n".join(plain))
@@ -40,7 +41,7 @@ def block(source: str, line: int) -> Block | None:
     >>> block("if rank == 0:\\n    f()\\ng()", 2), block("if rank == 0:\\n    f()\\ng()", 3)
     (((1, 'If.body'),), ())
     """
-    tree = _tree(source)
+    tree = tree_of(source)
     if tree is None or not source:
         return None
     around: list[tuple[int, str]] = []
@@ -54,7 +55,7 @@ def _inner(body: list[ast.stmt], line: int, around: list[tuple[int, str]]) -> li
     for statement in body:
         if not statement.lineno <= line <= (statement.end_lineno or statement.lineno):
             continue
-        for arm, inside in _arms(statement):
+        for arm, inside in arms(statement):
             if inside[0].lineno <= line <= (inside[-1].end_lineno or 0):
                 if not isinstance(statement, (ast.With, ast.AsyncWith)):
                     around.append((statement.lineno, f"{type(statement).__name__}.{arm}"))
@@ -62,7 +63,7 @@ def _inner(body: list[ast.stmt], line: int, around: list[tuple[int, str]]) -> li
     return None
 
 
-def _arms(statement: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
+def arms(statement: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
     """The lists of statements inside a compound statement, by name."""
     for arm in ("body", "orelse", "finalbody"):
         inside = getattr(statement, arm, None)
@@ -136,8 +137,8 @@ def must_differ(source: str, one: int, two: int) -> bool:
 @lru_cache(maxsize=1024)
 def jumps_between(source: str, first: int, last: int) -> tuple[int, ...]:
     """The lines of these that hold a return, break, continue or raise."""
-    tree = _tree(source)
-    lines = [statement.lineno for statement in ast.walk(tree) if isinstance(statement, _JUMPS)] if tree is not None else []
+    tree = tree_of(source)
+    lines = [statement.lineno for statement in ast.walk(tree) if isinstance(statement, JUMPS)] if tree is not None else []
     return tuple(sorted(line for line in lines if first <= line <= last))
 
 
@@ -160,14 +161,6 @@ def passable(evidence: Evidence, site: CallSite | None) -> bool:
     return bool(inside) or bool(starts and jumps_between(text_of(evidence, site), top + 1, site.line - 1))
 
 
-def gate(evidence: Evidence, site: CallSite, beside: CallSite | None = None) -> CallSite | None:
-    """The branch or loop that decides whether a pass comes to `site`: the innermost one that `beside` is not in, too."""
-    around, others = _block_of(evidence, site) or (), _block_of(evidence, beside) or ()
-    shared = common(around, others) if beside is not None and file_name(beside.file) == file_name(site.file) else 0
-    deciding = [line for line, arm in around[shared:] if not arm.startswith((*DEFINITIONS, "Try."))]
-    return CallSite(site.file, deciding[-1], site.function) if deciding else None
-
-
 def loop_of(evidence: Evidence, site: CallSite) -> CallSite | None:
     """The innermost `for` around a line that uses the loop's own variable: each pass has another one.
 
@@ -175,7 +168,7 @@ def loop_of(evidence: Evidence, site: CallSite) -> CallSite | None:
     >>> str(loop_of(e, CallSite("cell 1", 2)))
     'cell 1, line 1'
     """
-    tree = _tree(text_of(evidence, site))
+    tree = tree_of(text_of(evidence, site))
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.For)] if tree is not None else []
     around = [loop for loop in loops if loop.lineno < site.line <= (loop.end_lineno or 0)]
     if not around:

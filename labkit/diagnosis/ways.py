@@ -8,8 +8,15 @@ from ..vocabulary import CallState
 from ..wire import Call, Side
 from . import words
 from .alignment import Alignment, SequenceError
-from .source import gate, in_handler, jump_before
+from .gates import came_first, decider
+from .source import in_handler
 from .standing import handled
+
+# why a pass of a loop may have no gradient bucket though it has a backward
+HIDDEN = (
+    "see whether each backward of that rank follows a forward through the DDP model (not its .module), outside of no_sync(), "
+    "and whether an exception was caught on the way"
+)
 
 
 def reached(call: Call) -> str:
@@ -76,16 +83,12 @@ def more(world: Alignment, found: SequenceError, ranks: tuple[int, ...]) -> str:
 def decided_by(world: Alignment, one: Call, two: Call) -> str:
     """What to look at: the branch or loop that leads to `one` and not to `two`, quoted; "" if none is seen."""
     at = depth(one, two)
-    for frame in one.path[at:]:
-        beside = two.path[at] if frame is one.path[at] and at < len(two.path) else None
-        found = gate(world.evidence, frame, beside)
-        if found is not None and (text := world.evidence.source_line(found)):
-            passes = text.startswith(("for ", "while "))
-            return f"see why {'the number of passes of ' if passes else ''}`{text}` ({found}) differs"
-    for frame in reversed(one.path):
-        if (jump := jump_before(world.evidence, frame)) is not None:
-            return f"see whether `{world.evidence.source_line(jump)}` ({jump}) came first on one rank"
-    return ""
+    beside = two.path[at] if at < len(two.path) else None
+    if found := decider(world.evidence, one.path[at:], one.name, beside):
+        return found
+    if found := next(filter(None, (came_first(world.evidence, frame) for frame in reversed(one.path[at:]))), ""):
+        return found
+    return HIDDEN if one.part.startswith("DDP's gradient") else ""
 
 
 def wrong_since(found: SequenceError) -> int:

@@ -7,7 +7,7 @@ import signal
 from ...backends import find
 from ...calls import Aspect
 from ...errors import join_ranks
-from ...vocabulary import Ending, Standing
+from ...vocabulary import CallState, Ending, Standing
 from ...wire import Side, Verdict
 from .. import words
 from ..alignment import Alignment
@@ -67,9 +67,10 @@ def _killed_by_mismatch(world: Alignment, rank: int) -> bool:
     if (other_message or odd or world.odd_splits is not None) and aborted:
         return True
     error, found = world.sequence_error, world.disagreement
-    if error is not None and aborted:
-        line = error.track.line(rank)
-        return bool(line) and line[-1].seq >= error.seq  # it was sent what another call gives
+    if error is not None and (line := error.track.line(rank)) and line[-1].seq >= error.seq:
+        inside = line[-1].state == CallState.ISSUED and world.views[rank].exit_code == -signal.SIGSEGV
+        if aborted or inside:
+            return True  # it was sent what another call gives
     if found is None or rank not in found.column or found.aspect is Aspect.ROOT:
         return False
     return found.aspect is Aspect.SIZE or found.track.line(rank)[-1].seq == found.seq

@@ -8,8 +8,9 @@ from ...vocabulary import Standing
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment
+from ..gates import came_first, leaving
 from ..rule import Rule, rule
-from ..source import in_loop, jump_before, unconditional
+from ..source import in_loop, unconditional
 
 
 @rule
@@ -84,8 +85,10 @@ def _passes(world: Alignment, gone: int, waiter: int, call: Call) -> str:
 
 
 def _see(world: Alignment, call: Call) -> str:
-    jump = next((found for frame in reversed(call.path) if (found := jump_before(world.evidence, frame)) is not None), None)
-    return f"; see whether `{world.evidence.source_line(jump)}` ({jump}) came first" if jump is not None else ""
+    for frame in reversed(call.path):
+        if seen := leaving(world.evidence, frame) or came_first(world.evidence, frame):
+            return f"; {seen}"
+    return ""
 
 
 def _counts(world: Alignment, group: str) -> str:
