@@ -17,7 +17,7 @@ from ..wire import Call, Evidence
 from .alignment import Alignment, Disagreement, SequenceError, Track
 from .parting import branches, part, unlike
 from .shifts import Shift, is_plain, shift
-from .source import must_differ, passable, text_of
+from .source import is_after_loop, must_differ, passable, text_of
 from .standing import current_calls
 
 
@@ -72,7 +72,7 @@ def first_difference(world: Alignment) -> tuple[Disagreement | None, SequenceErr
 
     A slip alone is not believed while the ranks still make calls: their sequences may yet grow into each other.
     """
-    disagreement, error = _first_disagreement(world), _first_sequence_error(world)
+    disagreement, error = _first_disagreement(world), _out_of_loop(world, _first_sequence_error(world))
     if error is not None and disagreement is None:
         return None, error if _settled(world) else None
     if error is not None and disagreement is not None and _is_first(world, error, disagreement):
@@ -81,6 +81,16 @@ def first_difference(world: Alignment) -> tuple[Disagreement | None, SequenceErr
     if parted is not None or disagreement is None:
         return None, parted
     return replace(disagreement, apart=_apart(world, disagreement)), None
+
+
+def _out_of_loop(world: Alignment, error: SequenceError | None) -> SequenceError | None:
+    """A call that every rank makes after a loop is no extra one on the rank that left the loop early: it skipped a pass."""
+    if error is None or error.slip.kind != "extra" or error.tie:
+        return error
+    frames = parting([error.call(side[0]).path for side in (error.ranks, error.others)])
+    if not frames or not is_after_loop(text_of(world.evidence, frames[0]), frames[0].line, frames[1].line):
+        return error
+    return replace(error, slip=Shift("skip", error.slip.at, 1))
 
 
 def _apart(world: Alignment, found: Disagreement) -> bool:

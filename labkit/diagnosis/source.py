@@ -134,6 +134,19 @@ def must_differ(source: str, one: int, two: int) -> bool:
     return not (arms and jumps_between(source, *sorted((one, two))))
 
 
+def is_after_loop(source: str, line: int, inside: int) -> bool:
+    """Whether every pass that comes to the loop around `inside` goes through `line`, which comes after the loop.
+
+    >>> loop = "for x in data:\\n    a()\\n"
+    >>> is_after_loop(loop + "b()", 3, 2), is_after_loop(loop + "if rank:\\n    b()", 4, 2)
+    (True, False)
+    """
+    around, deeper = block(source, line), block(source, inside)
+    if around is None or deeper is None or deeper[: len(around)] != around or len(deeper) == len(around):
+        return False
+    return deeper[len(around)][1].startswith(LOOPS) and line > inside and must_differ(source, line, inside)
+
+
 @lru_cache(maxsize=1024)
 def jumps_between(source: str, first: int, last: int) -> tuple[int, ...]:
     """The lines of these that hold a return, break, continue or raise."""

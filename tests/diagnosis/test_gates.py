@@ -105,3 +105,11 @@ def test_a_segmentation_fault_inside_of_mismatched_calls_has_the_first_one_as_it
     assert [verdict.code for verdict in verdicts] != ["LK001"]
     assert "LK001" not in [verdict.code for verdict in verdicts]
     assert verdicts[0].culprits == (2,)
+
+
+def test_a_rank_that_leaves_a_loop_early_and_goes_on_skipped_a_pass() -> None:
+    source = "for epoch in range(2):\n    for x in range(4 - (rank == 2)):\n        dist.all_reduce(8)\n    dist.all_reduce(8)\n"
+    found = first(source)
+    assert (found.code, found.culprits) == ("LK009", (2,))
+    assert found.sentence.startswith(f"rank 2 skipped all_reduce #4 (cell {CELL}, line 3)")
+    assert f"the number of passes of `for x in range(4 - (rank == 2)):` (cell {CELL}, line 2)" in found.next_step
