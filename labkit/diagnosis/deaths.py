@@ -26,7 +26,8 @@ _MEANS = {
 _KILLED = "SIGKILL comes from outside, often because the machine is out of memory: use less memory on that rank."
 _BUFFER = (
     "gloo ends a process that is sent more than its buffer holds, so the wrong size may be another rank's: "
-    "compare what every rank gives to that call (sizes, dtypes, splits)."
+    "compare what every rank gives to that call (sizes, dtypes, splits). A tensor made by expand() has less memory than its "
+    "shape says: give a .contiguous() copy of it."
 )
 _EXIT = "Do not call exit() or os._exit() in a cell: the process is the rank."
 

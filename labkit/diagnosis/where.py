@@ -83,6 +83,12 @@ def doing(view: RankView) -> str:
     return where.replace("at ", "in Python at ", 1) if where.startswith("at ") else where or "in Python"
 
 
+def _text_of(evidence: Evidence, view: RankView) -> str:
+    """The line itself in backquotes, where a rank is in no call and in no function that has a name."""
+    line = evidence.source_line(view.line) if doing(view).startswith("in Python at ") else ""
+    return f": `{line}`" if line else ""
+
+
 def whereabouts(evidence: Evidence, ranks: Iterable[int]) -> str:
     """Where ranks are that have not answered though no rule says why, and since when no rank has moved; "" if none is known.
 
@@ -93,7 +99,7 @@ def whereabouts(evidence: Evidence, ranks: Iterable[int]) -> str:
     asked = set(ranks)
     for view in evidence.ranks:
         if view.rank in asked:
-            places.setdefault(doing(view), []).append(view.rank)
+            places.setdefault(doing(view) + _text_of(evidence, view), []).append(view.rank)
     told = "; ".join(f"{join_ranks(who)} {'was' if len(who) == 1 else 'were'} {place}" for place, who in places.items())
     return told + (still(evidence) if told else "")
 
@@ -115,7 +121,7 @@ def unfinished(evidence: Evidence) -> str:
     if running:
         places: dict[str, list[int]] = {}
         for view in running:
-            places.setdefault(doing(view), []).append(view.rank)
+            places.setdefault(doing(view) + _text_of(evidence, view), []).append(view.rank)
         told = "; ".join(f"{join_ranks(who)} {'is' if len(who) == 1 else 'are'} {place}" for place, who in places.items())
         return told + still(evidence)
     raised = [(view.rank, view.error) for view in evidence.ranks if view.error is not None]

@@ -104,7 +104,9 @@ def test_a_recv_from_anyone_waits_for_whoever_can_still_send() -> None:
     seen.programs[2] = []
     (verdict,) = judge(seen.evidence())
     assert verdict.code == "LK013"
-    assert verdict.sentence == "rank 0 waits in recv from any rank (cell 7, line 1)."
+    assert verdict.sentence == (
+        "rank 0 waits in recv from any rank (cell 7, line 1), and nobody sends to it: ranks 1 and 2 have finished cell 7."
+    )
 
 
 def test_of_many_in_one_call_the_one_at_another_line_came_too_early() -> None:

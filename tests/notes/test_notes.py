@@ -17,6 +17,7 @@ FACTS: dict[str, dict[str, Any]] = {
     "not-contiguous": GAPS,
     "not-waited": {"how": "lost", "changed": True},
     "not-synced": {"model": "Net", "checksum": "aa"},
+    "one-memory": {"name": "parts", "count": 3, "places": 1},
     "thrown-away": {"given": "x.contiguous()", "origin": "x"},
 }
 

@@ -233,6 +233,13 @@ def test_without_source_nothing_is_said(tap: Tap, rank_context: RankContext) -> 
         ("work = dist.all_reduce(x, async_op=True)\nx += 1", "changed", True),
         ("work = dist.all_reduce(x, async_op=True)\nx += 1\nwork.wait()", "changed", True),
         ("work = dist.all_reduce(x, async_op=True)\nprint(x.sum())", "used", False),
+        ("work = dist.all_reduce(x, async_op=True)\ny = x * 2\nwork.wait()", "used", False),
+        ("def f():\n    work = dist.all_reduce(x, async_op=True)\n    y = x.sum()\n    work.wait()\nf()", "used", False),
+        (
+            "held = []\ndef f(g0):\n    held.append(dist.all_reduce(g0, async_op=True))\n    return g0\ng = f(x)\ny = g / 2",
+            "used",
+            False,
+        ),
         ("def f():\n    work = dist.all_reduce(x, async_op=True)\nf()", "lost", False),
         ("for _ in range(2):\n    work = dist.all_reduce(x, async_op=True)\nwork.wait()", "lost", False),
         ("works = [dist.all_reduce(x, async_op=True) for _ in range(2)]\nworks[0].wait()\ndel works", "lost", False),
@@ -259,6 +266,10 @@ def test_work_that_nobody_waits_for_is_noted(
         "dist.all_gather([y], x, async_op=True).wait()",
         "work = dist.all_gather([y], x, async_op=True)\nwork.wait()",
         "work = dist.all_reduce(x, async_op=True)\ny = 2",  # a later cell may wait for it
+        "work = dist.all_reduce(x, async_op=True)\nprint(x.shape, x.numel())\nheld = (work, x)\nwork.wait()\nprint(x * 2)",
+        "work = dist.all_gather([y], x, async_op=True)\nz = x * 2\nwork.wait()",  # what is only sent may be read
+        "work = dist.all_reduce(x, async_op=True)\nx = y\nz = x * 2\nwork.wait()",
+        "def f():\n    work = dist.all_reduce(x, async_op=True)\n    if not work:\n        return x * 2\n    work.wait()\nf()",
     ],
 )
 def test_work_that_is_waited_for_is_no_slip(tap: Tap, rank_context: RankContext, source: str) -> None:
@@ -285,6 +296,25 @@ def test_a_new_generation_forgets_the_handles(tap: Tap, rank_context: RankContex
     found(tap, rank_context, "x = torch.ones(3)\nwork = dist.all_reduce(x, async_op=True)")
     tap.forget()
     assert found(tap, rank_context, "del work", cell=8) == []
+
+
+# ---- one tensor at several places
+@pytest.mark.parametrize(
+    ("call", "places"),
+    [
+        ("'all_gather', ([x] * 3, x), {}", 1),
+        ("'gather', (x,), {'gather_list': [y[:1], x, y[:1]]}", 2),
+        ("'all_to_all', ([y, y], [x, x]), {}", 1),
+        ("'all_to_all', ([x, y], [x, x]), {}", 0),
+        ("'all_gather', ([y[:1], y[1:2]], x), {}", 0),
+        ("'all_gather', ([x[:0], x[:0]], x[:0]), {}", 0),
+        ("'all_reduce', (x,), {}", 0),
+    ],
+)
+def test_a_list_with_one_tensor_twice_is_noted(tap: Tap, rank_context: RankContext, call: str, places: int) -> None:
+    rank_context.namespace.update(x=torch.ones(1), y=torch.ones(3), returned=tap.notes.after)
+    run_cell(rank_context, None, f"returned({call}, None)", 7)
+    assert [each.facts["places"] for each in tap.notes.take() if each.kind == "one-memory"] == [places] * bool(places)
 
 
 # ---- what a library does is its own

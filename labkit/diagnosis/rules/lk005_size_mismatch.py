@@ -40,6 +40,8 @@ class SizeMismatch(Rule):
         where = f"`{world.evidence.source_line(loop)}` ({loop})"
         order = f". {where} may go through the tensors in another order there" if loop is not None else ""
         alike = f"Give {words.named(found.call(found.sides[0]))} the same shape and dtype on every rank"
+        if _of_objects(found.call(found.sides[0])):
+            alike = f"Give {words.named(found.call(found.sides[0]))} a list of the same length on every rank"
         ordered = f"Let every rank go through {where} in the same order; if it does, make the tensors alike in shape and dtype"
         return self.say(
             world,
@@ -94,11 +96,20 @@ def _text(found: Disagreement) -> str:
     first, *rest = found.sides
     minority = " and ".join(f"{join_ranks(side)} called {_described(found.call(side))}" for side in rest)
     main = found.call(first)
-    return f"{minority} while {join_ranks(first)} called it with {words.sized(main)}{words.at(main.site)}"
+    return f"{minority} while {join_ranks(first)} called it with {_sized(main)}{words.at(main.site)}"
 
 
 def _described(call: Call) -> str:
-    return f"{words.named(call)} with {words.sized(call)}{words.at(call.site)}"
+    return f"{words.named(call)} with {_sized(call)}{words.at(call.site)}"
+
+
+def _of_objects(call: Call) -> bool:
+    """The first part of a broadcast of objects: it gives the length of each."""
+    return call.asked == "broadcast_object_list" and call.dtype == "int64" and len(call.shape) == 1
+
+
+def _sized(call: Call) -> str:
+    return f"a list of {call.shape[0]} objects" if _of_objects(call) else words.sized(call)
 
 
 def _deaths(world: Alignment, found: Disagreement) -> tuple[str, ...]:

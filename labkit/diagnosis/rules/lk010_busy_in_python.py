@@ -9,6 +9,7 @@ from ...wire import CallSite, RankView, Side, Verdict
 from .. import words
 from ..alignment import Alignment
 from ..rule import Rule, rule
+from ..vain import waits_in_vain
 from ..where import of_a_thread, place
 
 
@@ -43,6 +44,7 @@ class BusyInPython(Rule):
             text += "".join(f"; meanwhile rank {rank} was {place(world.views[rank])}" for rank in late if world.views[rank].path)
         mute = any(_mute(world.views[rank]) for rank in ranks)
         raised = any(world.views[rank].thread_error is not None for rank in ranks)
+        never = next((advice for rank in ranks if (advice := waits_in_vain(world.evidence, world.views[rank]))), "")
         advice = "Find the C code that keeps the lock (py-spy shows it)" if mute else "See why that line takes so long"
         return self.say(
             world,
@@ -55,6 +57,8 @@ class BusyInPython(Rule):
             ),
             fix="Fix the line that raised in the thread: what waits for its work waits for good"
             if raised
+            else never
+            if never and not mute
             else f"{advice}, and do not leave such work to one rank alone",
             facts=words.last_calls(world, ranks),
         )

@@ -102,6 +102,8 @@ def _but(world: Alignment, rank: int, stuck: tuple[int, ...]) -> str:
             f", and nobody waited for the handle of rank {peers[0]}'s asynchronous {words.placed(partner)}: "
             "when the handle goes, its message goes with it"
         )
+    if call.root < 0:
+        return _from_nobody(world, rank)
     other = _other_end(world, rank)
     if other is not None:
         its = f"rank {call.root}'s {words.placed(other)}"
@@ -121,6 +123,22 @@ def _but(world: Alignment, rank: int, stuck: tuple[int, ...]) -> str:
     return f"{after}, but {join_ranks(peers)} has finished cell {world.focus}{also}"
 
 
+def _from_nobody(world: Alignment, rank: int) -> str:
+    """Of a receive from any rank: how many came, and what the others do instead of sending."""
+    came = sum(one == rank and not sends(its) for one, its in _received(world))
+    after = f" after {came} {'message' if came == 1 else 'messages'} that came in" if came else ""
+    gone = tuple(each for each in world.views if each != rank and each not in world.waits)
+    rest = tuple(each for each in world.waits if each != rank)
+    does = [f"{words.verb(gone, 'has', 'have')} finished cell {world.focus}"] if gone else []
+    does += [words.wait_text(world, rest)] if rest else []
+    return f"{after}, and nobody sends to it: {' and '.join(does)}" if does else after
+
+
+def _received(world: Alignment) -> list[tuple[int, Call]]:
+    """Ranks with a call of theirs that has its partner."""
+    return [(rank, call) for rank, line in world.calls.items() for call in line if (rank, call.index) in world.partners]
+
+
 def _seekers(world: Alignment, rank: int) -> tuple[int, ...]:
     """Other ranks than the peer that wait for this rank the other way."""
     call = world.waits[rank].call
@@ -138,6 +156,8 @@ def _group(call: Call) -> str:
 def _fix(world: Alignment, ranks: tuple[int, ...]) -> str:
     if any(_partner(world, rank) is not None for rank in ranks):
         return "Keep the handle that isend or irecv gives, and call its wait()"
+    if any(world.waits[rank].call.root < 0 for rank in ranks):
+        return "Receive as many messages as are sent"
     others = [(world.waits[rank].call, other) for rank in ranks if (other := _other_end(world, rank)) is not None]
     if any(call.group != other.group for call, other in others):
         return "Give the send and the recv the same group"

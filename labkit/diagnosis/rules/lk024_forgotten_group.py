@@ -9,7 +9,7 @@ from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment
 from ..rule import Rule, rule
-from ..source import unconditional
+from ..source import loop_of, unconditional
 
 
 @rule
@@ -42,11 +42,14 @@ class ForgottenGroup(Rule):
             others, meant = mates[0]
             if len(meant.group_ranks) > len(call.group_ranks) or (call.group != "world" and len(ranks) >= len(others)):
                 continue
+            if call.group != "world" and any(loop_of(world.evidence, site) for site in call.path):
+                continue  # a loop over groups, which has another order there: LK004
+            why = "group= is missing" if call.group == "world" else "group= is another one"
             return self.say(
                 world,
                 f"{words.in_call(world, ranks, call)}, which is a call of {_whom(call)}, and {join_ranks(others)} "
                 f"{'makes' if len(others) == 1 else 'make'} it there in {_whom(meant)}: these calls never meet, and most likely "
-                f"group= is missing on {join_ranks(ranks)}",
+                f"{why} on {join_ranks(ranks)}",
                 ranks,
                 sides=words.wait_sides(world, world.waits),
                 fix=f"Pass the same group= to this call on {join_ranks(meant.group_ranks)}",

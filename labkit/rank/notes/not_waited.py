@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import linecache
 import sys
 import weakref
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import torch.distributed as dist
 
 from ...wire import CallSite
 from . import CHECKS, Check, given, group_of, is_ours, learners_frame, site_of
+from ._reads import read_between, reads, tree_of
 from ._source import argument_node, call_node
 
 # Where the tensor is that must not change meanwhile. gloo itself writes to outputs that are not here in a way that torch counts.
@@ -28,6 +28,7 @@ _WATCHED = {
     "irecv": (0, "tensor"), "all_gather": (1, "tensor"), "all_gather_into_tensor": (1, "input_tensor"), "gather": (0, "tensor"),
     "all_to_all_single": (1, "input"), "reduce_scatter_tensor": (1, "input"),
 }  # fmt: skip
+_WRITTEN = {"all_reduce", "broadcast", "reduce", "irecv"}  # the watched tensor gets a result: it must not be read either
 WAITS = ("wait", "synchronize", "get_future", "get_future_result", "result", "block_current_stream")
 _MOST_HELD = 64  # tensors that are kept until somebody waits
 
@@ -44,10 +45,15 @@ class _Started:
     version: int
     name: str
     end_line: int
+    cell: tuple[str, int]  # the file and the line of the cell itself that this call was made from
 
     @property
     def changed(self) -> bool:
         return self.tensor is not None and self.tensor._version != self.version
+
+    @property
+    def gets_result(self) -> bool:
+        return self.op in _WRITTEN and self.tensor is not None
 
 
 @CHECKS.register("not-waited")
@@ -103,8 +109,12 @@ class NotWaited(Check):
 
     def _waited(self, work: Any) -> None:
         begun = self.started.pop(id(work), None)
-        if begun is not None and begun.changed:
+        if begun is None:
+            return
+        if begun.changed:
             self._say(begun, "changed")
+        elif begun.name and begun.gets_result and _used_before(begun, learners_frame()):
+            self._say(begun, "used")
 
     def after(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """Most calls return no handle."""
@@ -129,13 +139,13 @@ class NotWaited(Check):
         if not isinstance(tensor, torch.Tensor) or tensor.is_inference() or len(self.started) >= _MOST_HELD:
             tensor = None
         node, found = call_node(frame), ""
-        if node is not None and where is not None and frame.f_code.co_name == "<module>":
+        if node is not None and where is not None:
             made = argument_node(node, *where)
             found = made.id if isinstance(made, ast.Name) else ""
         key = id(handle)
         begun = _Started(
             weakref.ref(handle, lambda _: self._lose(key)), name, site_of(frame), group_of(args, kwargs), tensor,
-            tensor._version if tensor is not None else 0, found, frame.f_lineno,
+            tensor._version if tensor is not None else 0, found, frame.f_lineno, _line_of_cell(frame),
         )  # fmt: skip
         self.started[key] = begun
 
@@ -175,18 +185,28 @@ class NotWaited(Check):
         self.notes.say(self.kind, begun.op, begun.site, how=how, changed=begun.changed)
 
 
+def _line_of_cell(frame: FrameType) -> tuple[str, int]:
+    """The cell's own line that a call was made from, through whatever functions."""
+    at: FrameType | None = frame
+    while at is not None and at.f_code.co_name != "<module>":
+        at = at.f_back
+    return (at.f_code.co_filename, at.f_lineno) if at is not None else ("", 0)
+
+
 def _used_after(begun: _Started, namespace: dict[str, Any]) -> bool:
-    """Whether the cell reads the variable further down, and it is still the same tensor."""
-    if not begun.name or begun.tensor is None or namespace.get(begun.name) is not begun.tensor:
+    """Whether the cell computes further down with a variable that is still the tensor."""
+    tree = tree_of(begun.cell[0]) if begun.gets_result else None
+    names = [name for name, value in namespace.items() if value is begun.tensor]
+    below = [each for each in tree.body if not isinstance(each, (ast.FunctionDef, ast.ClassDef))] if tree is not None else []
+    return any(reads(below, name, after=begun.cell[1]) for name in names)
+
+
+def _used_before(begun: _Started, waits: FrameType | None) -> bool:
+    """Whether the function that has begun the work computes with its tensor, and waits after that."""
+    if waits is None or waits.f_code.co_filename != begun.site.file or waits.f_code.co_name != begun.site.function:
         return False
-    try:
-        tree = ast.parse("".join(linecache.getlines(begun.site.file)))
-    except SyntaxError:
-        return False
-    return any(
-        isinstance(node, ast.Name) and node.id == begun.name and isinstance(node.ctx, ast.Load) and node.lineno > begun.end_line
-        for node in ast.walk(tree)
-    )
+    tree = tree_of(begun.site.file)
+    return tree is not None and read_between(tree, begun.name, begun.end_line, waits.f_lineno)
 
 
 def _count_alone() -> int:
