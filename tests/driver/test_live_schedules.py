@@ -257,6 +257,7 @@ def test_an_interrupt_while_requests_go_out_leaves_a_usable_world(world_of: Worl
         assert world.run_schedule("ring", numel=100).ok
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # cut between open() and its `with`
 def test_ranks_that_are_interrupted_while_messages_flow_keep_their_variables(world_of: WorldMaker) -> None:
     world = world_of(3)
     kept = 0

@@ -25,7 +25,9 @@ def ranks(store: Store, count: int, folder: Path) -> list[Contract]:
 
 
 def call(members: tuple[int, ...] = (0, 1), **fields: Any) -> Call:
-    return Call(1, 1, **{"op": "all_reduce", "shape": (8,), "dtype": "float32", "group_ranks": members, **fields})
+    return Call(
+        1, 1, **{"op": "all_reduce", "shape": (8,), "dtype": "float32", "reduce_op": "sum", "group_ranks": members, **fields}
+    )
 
 
 def meet(contracts: list[Contract], calls: list[Call]) -> list[BaseException | None]:

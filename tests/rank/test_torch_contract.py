@@ -18,6 +18,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from labkit.rank import torch_calls
 from labkit.rank.notes.not_waited import WAITS
@@ -40,7 +41,11 @@ PARTS = {
     "tensor._version": ({"notes/not_waited.py"}, "test_a_tensor_counts_its_changes"),
     "tensor._use_count": ({"notes/thrown_away.py"}, "test_a_tensor_and_its_memory_know_how_many_refer_to_them"),
     "torch._C._storage_Use_Count": ({"notes/thrown_away.py"}, "test_a_tensor_and_its_memory_know_how_many_refer_to_them"),
-    "storage._cdata": ({"notes/thrown_away.py"}, "test_a_tensor_and_its_memory_know_how_many_refer_to_them"),
+    "storage._cdata": ({"notes/thrown_away.py", "saving.py"}, "test_a_tensor_and_its_memory_know_how_many_refer_to_them"),
+    "obj._untyped_storage": ({"saving.py"}, "test_a_typed_storage_has_its_memory"),
+    "obj._comm_hooks": ({"saving.py"}, "test_ddp_keeps_its_hooks"),
+    "wrapper._comm_hooks": ({"remaking.py"}, "test_ddp_keeps_its_hooks"),
+    "wrapper._delay_all_reduce_params": ({"remaking.py"}, "test_ddp_keeps_what_its_buckets_leave_out"),
     "torch._dynamo": ({"forkserver.py"}, "test_the_module_that_the_fork_server_loads_early"),
 }
 OF_PYTHON = {"sys._getframe", "sys._current_frames", "sys._current_exceptions", "os._exit"}  # documented
@@ -192,6 +197,30 @@ def test_ddps_reducer_knows_its_buckets(alone: Any) -> None:
         model(torch.ones(1, 2)).sum().backward()
     (bucket,) = model.reducer._get_zeros_like_grad_buckets()
     assert {id(parameter) for parameter in bucket.parameters()} == {id(parameter) for parameter in model.parameters()}
+
+
+def test_ddp_keeps_its_hooks(alone: Any) -> None:
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 3))
+    assert model._comm_hooks == []
+    model.register_comm_hook("state", allreduce_hook)
+    assert model._comm_hooks == [(allreduce_hook, "state")]
+
+
+def test_ddp_keeps_what_its_buckets_leave_out(alone: Any) -> None:
+    """A wrapper with such parameters is named as lost, since it can't be made again as it was."""
+    layer = torch.nn.Linear(2, 3)
+    late = torch.nn.parallel.DistributedDataParallel(
+        layer, delay_all_reduce_named_params=[("bias", layer.bias)], param_to_hook_all_reduce=layer.weight
+    )
+    assert [id(one) for one in late._delay_all_reduce_params] == [id(layer.bias)]
+    assert not torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 3))._delay_all_reduce_params
+
+
+def test_a_typed_storage_has_its_memory() -> None:
+    tensor = torch.ones(3)
+    memory = tensor.untyped_storage()
+    typed = torch.storage.TypedStorage(wrap_storage=memory, dtype=tensor.dtype, _internal=True)
+    assert typed._untyped_storage.data_ptr() == memory.data_ptr()
 
 
 def test_a_view_knows_its_base() -> None:
