@@ -105,9 +105,12 @@ class _Doer:
         return None
 
     def _cut(self, ranks: tuple[int, ...], wait_s: float) -> tuple[str, ...]:
-        """Have ranks cut their waits, and wait until their requests have ended; the errors of those that could not."""
+        """Have ranks cut their waits, and wait until their requests have ended; the errors of those that could not.
+
+        A rank's answer is waited for as well: a cut that came late would hit the next generation while it forms.
+        """
         asked = {rank: self.cluster.transport.control(rank, "release", {}) for rank in ranks}
-        wait([self.pending[rank].future for rank in ranks if rank in self.pending], timeout=wait_s)
+        wait([*asked.values(), *(self.pending[rank].future for rank in ranks if rank in self.pending)], timeout=wait_s)
         return tuple(str(error) for error in errors_of(asked).values())
 
     def _settle(self, ranks: tuple[int, ...], most_s: float) -> None:

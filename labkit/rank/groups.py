@@ -23,7 +23,7 @@ from .tap import Tap
 
 STORE_TIMEOUT_S = 30.0
 # torch's own, whatever a learner puts in their place later
-_INIT, _DESTROY, _NEW_GROUP = c10d.init_process_group, c10d.destroy_process_group, c10d.new_group
+_INIT, _DESTROY, _NEW_GROUP, _ALL_REDUCE = c10d.init_process_group, c10d.destroy_process_group, c10d.new_group, c10d.all_reduce
 
 
 class Groups:
@@ -76,9 +76,9 @@ class Groups:
         return value
 
     def _check(self) -> float:
-        # before the tap watches: the check is ours, the learner's first call is #1
+        # torch's own, before the tap watches: the check is ours, the learner's first call is #1
         value = torch.full((1,), float(self._context.rank + 1), device=self._context.device)
-        c10d.all_reduce(value)
+        _ALL_REDUCE(value)
         return float(value.item())
 
     def part(self, members: tuple[int, ...]) -> Any:

@@ -6,8 +6,10 @@ import inspect
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 
 import pytest
@@ -98,6 +100,28 @@ def test_the_deadline_holds_on_the_clock_of_the_script(script: Script, world: Wo
     assert [outcome.ok for outcome in result.outcomes] == [False, True, True, True]
     assert time.perf_counter() - started < 1.0
     assert world.recover().freed == (0,)
+
+
+def test_new_groups_are_formed_when_the_old_ones_are_cut(script: Script, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cut that comes late would hit the connections of the next generation."""
+    asked: list[Future[object]] = []
+    formed: list[bool] = []
+    control, form = ScriptedTransport.control, Cluster.form
+
+    def slow(self: ScriptedTransport, rank: int, op: str, payload: dict[str, object]) -> Future[object]:
+        answer = control(self, rank, op, payload)
+        if op != "release":
+            return answer
+        asked.append(Future())  # the cell has ended by now; the rank's other thread tells so later
+        threading.Timer(0.1, asked[-1].set_result, [answer.result()]).start()
+        return asked[-1]
+
+    monkeypatch.setattr(ScriptedTransport, "control", slow)
+    monkeypatch.setattr(Cluster, "form", lambda *args: (formed.append(all(one.done() for one in asked)), form(*args))[1])
+    script.on("cell", {0: ok(after_s=60)})
+    world.run_cell("while rank == 0: pass", deadline_s=30)
+    assert world.recover().rung == "soft"
+    assert (len(asked), formed) == (1, [True])
 
 
 def test_an_op_that_does_not_end_is_late(script: Script, world: World) -> None:
