@@ -106,7 +106,7 @@ def test_new_groups_are_formed_when_the_old_ones_are_cut(script: Script, world: 
     """A cut that comes late would hit the connections of the next generation."""
     asked: list[Future[object]] = []
     formed: list[bool] = []
-    control, form = ScriptedTransport.control, Cluster.form
+    control, form = ScriptedTransport.control, type(world.core.cluster).form
 
     def slow(self: ScriptedTransport, rank: int, op: str, payload: dict[str, object]) -> Future[object]:
         answer = control(self, rank, op, payload)
@@ -117,7 +117,9 @@ def test_new_groups_are_formed_when_the_old_ones_are_cut(script: Script, world: 
         return asked[-1]
 
     monkeypatch.setattr(ScriptedTransport, "control", slow)
-    monkeypatch.setattr(Cluster, "form", lambda *args: (formed.append(all(one.done() for one in asked)), form(*args))[1])
+    monkeypatch.setattr(
+        type(world.core.cluster), "form", lambda *args: (formed.append(all(one.done() for one in asked)), form(*args))[1]
+    )
     script.on("cell", {0: ok(after_s=60)})
     world.run_cell("while rank == 0: pass", deadline_s=30)
     assert world.recover().rung == "soft"
