@@ -35,18 +35,21 @@ def skipped(ranks: int = 64, calls: int = 9970, odd: int = 37, at: int = 9930) -
     """One rank of many skips one of three all_reduces in a loop; its later calls meet the others' wrong ones."""
     sites = [CallSite("cell 9", line) for line in (12, 15, 18)]
     members = tuple(range(ranks))
-    views = []
-    for rank in members:
+    lines = {}
+    for skips in (False, True):
         line = []
-        for number in (n for n in range(calls) if rank != odd or n != at):
-            open_ = number == calls - 1 and rank != odd
+        for number in (n for n in range(calls) if not skips or n != at):
+            open_ = number == calls - 1 and not skips
             line.append(Call(
                 len(line) + 1, len(line) + 1, "all_reduce", group_ranks=members, shape=(8,), dtype="float32", num_bytes=32,
                 reduce_op="sum", site=sites[(number + 1) % 3], cell=9, state="issued" if open_ else "done",
                 issued_s=100 + number * 1e-3, returned_s=0.0 if open_ else 100.0005 + number * 1e-3,
             ))  # fmt: skip
+        lines[skips] = tuple(line)
+    views = []
+    for rank in members:
         activity = "idle" if rank == odd else "call"
-        views.append(RankView(rank, activity=activity, cell=9, generation=1, calls=tuple(line), pid=10 + rank))
+        views.append(RankView(rank, activity=activity, cell=9, generation=1, calls=lines[rank == odd], pid=10 + rank))
     return Evidence(ranks, cell=9, targets=members, taken_s=112 + calls * 1e-3, ranks=tuple(views), sources={"9": LOOP})
 
 
