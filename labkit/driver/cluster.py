@@ -16,13 +16,13 @@ from ..errors import DeadlineExceeded, RankDead, RankError, StartError, join_ran
 from ..processes import Child, send, wait_ended
 from ..ring import read_ring
 from ..runfolder import RunFolder
-from ..wire import Outcome
+from ..wire import Outcome, from_plain
 from .feed import Feed, Seat
 from .ipp import IppTransport
 from .launch import Launcher
 from .placement import HostLayout
 from .spaces import Shape
-from .transport import Pending
+from .transport import Pending, value_of
 from .twins import Twins
 
 FORM_TIMEOUT_S = 15.0
@@ -30,6 +30,7 @@ FORM_DELAYS = 60  # and so many delays of a link between hosts: four ranks need 
 COME_UP_TIMEOUT_S = 60.0
 FORM_MOST_S = 120.0
 END_TIMEOUT_S = 5.0
+WHERE_S = 0.5
 WHY = "`labkit doctor` looks for the reason"
 ANEW = "world.recover() starts all anew"
 _LOG = logging.getLogger("labkit.cluster")
@@ -211,10 +212,20 @@ class Cluster:
             if time.monotonic() > end:
                 late = [p.rank for p in pendings if not p.done]
                 hint = WHY if self.layout is None or self.layout.shape == Shape() else SLOW_LINKS
-                raise DeadlineExceeded(f"{join_ranks(late)} did not join generation {self.generation}", hint=hint, ranks=late)
+                what = f"{join_ranks(late)} did not join generation {self.generation}{self._where(late)}"
+                raise DeadlineExceeded(what, hint=hint, ranks=late)
             wait(open_ones, timeout=0.1, return_when=FIRST_COMPLETED)
 
     # ---- endings
+
+    def _where(self, ranks: Sequence[int]) -> str:
+        """Where ranks are that have not joined, as the end of a sentence; "" if none of them answers."""
+        asked = {rank: self.transport.control(rank, "state", {}) for rank in ranks}
+        wait(asked.values(), timeout=WHERE_S)
+        stacks = {rank: from_plain((value_of(future) or {}).get("stack", [])) for rank, future in asked.items()}
+        places = [f"rank {rank} is in {stack[-1].function}, {stack[-1].site}" for rank, stack in stacks.items() if stack]
+        return f": {'; '.join(places)}" if places else ""
+
     def _exited(self, child: Child) -> None:
         """Called from the launcher's thread of exits."""
         self.folder.forget(child.process)

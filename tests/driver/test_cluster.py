@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from labkit.driver import launch
 from labkit.driver.cluster import Cluster
 from labkit.driver.feed import Seat
 from labkit.driver.launch import ProcessLauncher, short, title
+from labkit.driver.transport import Pending
 from labkit.errors import DeadlineExceeded, RankDead, RankError, StartError
 from labkit.processes import Child, ExitQueue, identify, wait_ended
 from labkit.runfolder import RunFolder
+from labkit.wire import Frame, to_plain
 
 
 class Sleepers:
@@ -64,6 +67,15 @@ class Transport:
 
     def wait_gone(self, rank: int, timeout_s: float) -> None:
         pass
+
+    def request(self, rank: int, op: str, payload: Any) -> Pending:
+        return Pending(rank, op, 0, None)
+
+    def control(self, rank: int, op: str, payload: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        if rank == 0:
+            answer.set_result({"stack": to_plain([Frame("/a/groups.py", 7, "form"), Frame("/t/rendezvous.py", 9, "_store")])})
+        return answer
 
     def rank_gone(self, rank: int) -> None:
         assert not self.closed, "told after it was closed"
@@ -156,6 +168,16 @@ def test_a_folder_that_was_deleted_is_said(cluster: Cluster) -> None:
     assert cluster.lost
     with pytest.raises(RankDead, match="was deleted, so no rank can be reached"):
         cluster.check_reachable()
+
+
+def test_ranks_that_do_not_join_say_where_they_are(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "FORM_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(cluster_module, "WHERE_S", 0.1)
+    with pytest.raises(DeadlineExceeded) as caught:
+        cluster.form("raw")
+    assert caught.value.ranks == [0, 1]
+    assert "generation 1: rank 0 is in _store, /t/rendezvous.py, line 9;" in str(caught.value)
+    assert "rank 1 is" not in str(caught.value)
 
 
 def test_names_for_people(cluster: Cluster) -> None:
