@@ -176,7 +176,7 @@ def test_ranks_that_do_not_join_say_where_they_are(cluster: Cluster, monkeypatch
     with pytest.raises(DeadlineExceeded) as caught:
         cluster.form("raw")
     assert caught.value.ranks == [0, 1]
-    assert "generation 1: rank 0 is in _store, /t/rendezvous.py, line 9;" in str(caught.value)
+    assert "generation 1: rank 0 is in _store, rendezvous.py, line 9;" in str(caught.value)
     assert "rank 1 is" not in str(caught.value)
 
 
