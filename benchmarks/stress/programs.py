@@ -169,6 +169,22 @@ pending.pop("a").wait()
 dist.reduce_scatter_tensor(torch.empty(2), torch.ones(2 * world_size), async_op=True).wait()
 dist.all_reduce(parts[1], async_op=True).get_future().wait()
 """,
+    "a ring in which even ranks send first": """
+right, left = (rank + 1) % world_size, (rank - 1) % world_size
+def shift(x):
+    inbox = torch.empty_like(x)
+    if rank % 2 == 0:
+        dist.send(x, right)
+        dist.recv(inbox, left)
+    else:
+        dist.recv(inbox, left)
+        dist.send(x, right)
+    return inbox
+y = torch.full((8,), float(rank))
+for _ in range(world_size):
+    y = shift(y)
+assert y[0].item() == rank
+""",
     "a pipeline of sends": """
 left, right = rank - 1, rank + 1
 for micro in range(4):
