@@ -354,3 +354,21 @@ taken = [other + 1 for other in range(world_size)]
 dist.all_to_all_single(torch.empty(sum(taken)), torch.ones(sum(sizes)), taken, sizes)
 """,
 }
+
+# Once in each world: the last rank is late, and all is right.
+LATE: dict[str, str] = {
+    "a rank loads its data for 20 s": """
+import time
+if rank == world_size - 1:
+    time.sleep(20)
+x = torch.ones(1000)
+dist.all_reduce(x)
+""",
+    "a rank prepares its data for 10 s": """
+import time
+end = time.monotonic() + (10 if rank == world_size - 1 else 0)
+while time.monotonic() < end:
+    torch.randn(200, 200) @ torch.randn(200, 200)
+dist.barrier()
+""",
+}
