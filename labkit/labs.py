@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import LabkitError, UsageError
+from .files import written_whole
 from .registry import unknown
 
 INDEX = "index.ipynb"
@@ -112,7 +113,8 @@ def copy_labs(target: Path, labs: Iterable[LabFile], source: Path | None = None)
         target.mkdir(parents=True, exist_ok=True)
         noted = _noted(target)
         copies = tuple(_write(target / name, text, noted) for name, text in texts.items())
-        (target / NOTED).write_text(json.dumps(noted, indent=1) + "\n", encoding="utf-8")
+        with written_whole(target / NOTED) as part:
+            part.write_text(json.dumps(noted, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"can't write in {target}: {error.strerror}", hint="name a folder of your own") from None
     return copies
@@ -131,9 +133,8 @@ def _write(path: Path, text: str, noted: dict[str, str]) -> Copy:
     noted[path.name] = _digest(text.encode())
     if there == text.encode():
         return Copy(path, "as it was")
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    with written_whole(path) as part:
+        part.write_text(text, encoding="utf-8")
     return Copy(path, "wrote" if there is None else "updated")
 
 
@@ -153,7 +154,8 @@ def _noted(target: Path) -> dict[str, str]:
 def write_index(folder: Path) -> None:
     """Write the table of a folder's labs into its index notebook."""
     path = folder / INDEX
-    path.write_text(as_text(index_of(_read(path), find_labs(folder))), encoding="utf-8")
+    with written_whole(path) as part:
+        part.write_text(as_text(index_of(_read(path), find_labs(folder))), encoding="utf-8")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .errors import StartError, WireError
+from .files import written_whole
 from .processes import Identity, end, identify, pid_namespace, running, user_id
 from .wire import record
 
@@ -127,9 +128,8 @@ class RunFolder:
             "pids": {str(process.pid): process.start_s for process in self._processes},
             "pid_ns": pid_namespace(),
         }
-        part = self.path / "world.json.part"
-        part.write_text(json.dumps(document))
-        part.replace(self.path / "world.json")
+        with written_whole(self.path / "world.json") as part:
+            part.write_text(json.dumps(document))
 
     def remove(self) -> None:
         """Take the folder away; what another process still writes in it is not an error."""

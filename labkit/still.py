@@ -10,6 +10,7 @@ from typing import Any
 
 from .callgrid import CallGrid
 from .errors import UsageError, shown
+from .files import written_whole
 from .views._call_still import compose, still
 from .views._strokes import STYLES, THEMES, Box, Dot, Group, Line, Mark, Words, color
 
@@ -30,10 +31,11 @@ def save(grid: Any, path: Any, *, theme: str = "light") -> Path:
         raise UsageError(f"no still of the kind {shown(str(path))}", hint="name it .svg or .png")
     target = Path(path)
     try:
-        if target.suffix.lower() == ".svg":
-            target.write_text(still(grid, theme), encoding="utf-8")
-        else:
-            _png(grid, theme).save(target)
+        with written_whole(target) as part:
+            if target.suffix.lower() == ".svg":
+                part.write_text(still(grid, theme), encoding="utf-8")
+            else:
+                _png(grid, theme).save(part, "PNG")
     except OSError as error:
         reason = error.strerror or error
         raise UsageError(f"can't write {shown(str(path))}: {reason}", hint="name a file in a folder of yours with room") from None

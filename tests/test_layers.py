@@ -29,6 +29,7 @@ LEAVES = {
     "document",
     "registry",
     "units",
+    "files",
     "plain",
     "recovered",
     "status",

@@ -27,6 +27,7 @@ from ..driver.current import HOLDER
 from ..errors import UsageError
 from ..exercises import CHECKS, NotYet, prediction_of
 from ..exercises.guess import Found, compare, kept, no_guess, said
+from ..files import written_whole
 from ..labrecord import CheckSeen, Guess, LabRecord, Ledger
 from ..wire import CellResult, Evidence, RecoveryReport, to_plain
 
@@ -166,9 +167,8 @@ def write_record(folder: Path, record: LabRecord) -> Path:
     """Write `<lab>.json`, whole or not at all; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{record.lab}.json"
-    part = folder / f"{record.lab}.json.part"
-    part.write_text(json.dumps(to_plain(record), indent=1))
-    part.replace(path)
+    with written_whole(path) as part:
+        part.write_text(json.dumps(to_plain(record), indent=1))
     return path
 
 
