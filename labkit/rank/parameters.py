@@ -24,13 +24,16 @@ def parameters_of(error: BaseException, message: str) -> tuple[str, ...]:
     return tuple(f"{name} ({', '.join(map(str, each.shape))})" for name, each in named[:MOST])
 
 
+_UNFINISHED = "Expected to have finished reduction in the prior iteration"
+_FLAG, _WITH_FLAG = "`find_unused_parameters=True` is enabled", " (find_unused_parameters=True is set)"
 _NUMBERS = re.compile(r"(?:did not receive grad for rank \d+:|params\[)\s*([\d ]+)")
 
 
 def with_names(error: BaseException, message: str) -> str:
     """DDP's message with the names of the parameters that it gives by number.
 
-    "... which did not receive grad for rank 1: 0 1 (0: lora.0.weight, 1: lora.1.weight)"
+    "... did not receive grad for rank 1: 0 1 (0: lora.0.weight, 1: lora.1.weight)". Of a step that DDP could not finish, they
+    are all that is kept: "Expected to have finished reduction in the prior iteration: no gradient came to lora.0.weight"
     """
     found = _NUMBERS.search(message)
     module = _refused(error.__traceback__) if found is not None else None
@@ -38,6 +41,10 @@ def with_names(error: BaseException, message: str) -> str:
         return message
     names = [name for name, each in module.named_parameters() if each.requires_grad]
     said = [f"{number}: {names[int(number)]}" for number in found[1].split() if int(number) < len(names)]
+    if message.startswith(_UNFINISHED):  # torch's advice would leave no room for them; the traceback has it
+        without = ", ".join(each.partition(": ")[2] for each in said[:8])
+        without += f" and {len(said) - 8} more" if len(said) > 8 else ""
+        return f"{_UNFINISHED}: no gradient came to {without}{_WITH_FLAG if _FLAG in message else ''}"
     first, end, rest = message.strip().partition("\n")  # most is shown of the first line
     return f"{first} ({', '.join(said[:8])}{', ...' * (len(said) > 8)}){end}{rest}" if said else message
 

@@ -114,6 +114,40 @@ def models() -> list[Case]:
         Case("models differ", there.evidence(), "LK019", (2,),
              "the ranks give DDP different models (cell 7, line 2): ranks 0 and 1 can train lora.0.weight (2, 8), rank 2 can't.",
              "error"),
+        Case("models wrapped in another order", _wrapped(3), "LK019", (1,),
+             "rank 1 gave DDP a model with weight (3, 8) (cell 7, line 5) while rank 0 gave it another model (cell 7, line 3)",
+             "hang"),
+        Case("a model of another shape", _wrapped(5), "LK019", (1,),
+             "rank 1 gave DDP a model with weight (3, 8) (cell 7, line 5), and the parameters of the model that rank 0 gave",
+             "hang"),
+    ]  # fmt: skip
+
+
+def _wrapped(line: int) -> Evidence:
+    """DDP compares each model with rank 0's, and rank 0 goes on."""
+    seen = _w(f"bc{line}", {1: "raise5"}, 3)
+    for rank in (0, 2):
+        seen.calls[rank][:] = [replace(seen.calls[rank][0], part="DDP's construction")]
+    text = "params[0] appears not to match sizes"
+    refused = CodeError("RuntimeError", text, CallSite("cell 7", 5), parameters=("weight (3, 8)",))
+    return seen.but(1, error=refused).evidence()
+
+
+@group
+def no_gradient() -> list[Case]:
+    """DDP has counted the parameters without a gradient, on one rank or on all."""
+    started = "Expected to have finished reduction in the prior iteration"
+    error = CodeError("RuntimeError", f"{started}: no gradient came to aux.weight, aux.bias", CallSite("cell 7", 1))
+    every = _w("raise1", None, 2)
+    for rank in (0, 1):
+        every.but(rank, error=error)
+    return [
+        Case("no gradient on one rank", _w("ar1 ar2", {1: "ar1 raise1"}, 3).but(1, error=error).evidence(), "LK026", (1,),
+             "on rank 1 the backward of the step before gave no gradient to aux.weight, aux.bias, so DDP could not finish that "
+             "step and raised at the next forward (cell 7, line 1); ranks 0 and 2 wait in all_reduce #2 (cell 7, line 2).",
+             "hang"),
+        Case("no gradient on any rank", every.evidence(), "LK026", (0, 1),
+             "on ranks 0 and 1 the backward of the step before gave no gradient to aux.weight, aux.bias", "error"),
     ]  # fmt: skip
 
 

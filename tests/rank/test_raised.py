@@ -121,4 +121,10 @@ def test_the_parameters_of_a_model_that_ddp_refuses() -> None:
     with pytest.raises(RuntimeError) as caught:
         run("DDP(model)", DDP=names["DDP"], model=model)
     assert describe_error(caught.value).message.endswith("for rank 1: 1 (1: bias)")
+    started = "Expected to have finished reduction in the prior iteration"
+    source = source.replace("DDP parameter", f"{started} before starting a new one. This tells much.\\nParameter")
+    exec(compile(source, "/x/site-packages/torch/nn/parallel/distributed.py", "exec"), names)
+    with pytest.raises(RuntimeError) as caught:
+        run("DDP(model)", DDP=names["DDP"], model=model)
+    assert describe_error(caught.value).message == f"{started}: no gradient came to bias"
     assert raised("raise RuntimeError('DDP expects same model')").parameters == ()

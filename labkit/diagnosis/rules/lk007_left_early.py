@@ -6,9 +6,9 @@ from ...calls import route, site_key
 from ...errors import count, join_ranks
 from ...vocabulary import Standing
 from ...wire import Call, Verdict
-from .. import words
+from .. import ways, words
 from ..alignment import Alignment
-from ..gates import came_first, leaving
+from ..gates import came_first, decider, leaving
 from ..rule import Rule, rule
 from ..source import in_loop, unconditional
 
@@ -48,9 +48,7 @@ class LeftEarly(Rule):
             f"{'' if threads else _passes(world, gone[0], waiters[0], call)}",
             gone if sure else tuple(sorted((*gone, *waiters))),
             sides=(words.side(world.evidence, gone, f"finished {cell}", None), *threads, *words.wait_sides(world, waiters)),
-            fix="Fix the line that raised in the thread: its calls were not made"
-            if threads
-            else "Let every rank make the same number of calls: same steps, no break on one rank only" + _see(world, call),
+            fix="Fix the line that raised in the thread: its calls were not made" if threads else _fix(world, gone[0], call),
             facts=(_counts(world, call.group), *words.last_calls(world, gone)),
         )
 
@@ -82,6 +80,20 @@ def _passes(world: Alignment, gone: int, waiter: int, call: Call) -> str:
         f". Rank {gone} made this call {count(fewer, 'time')}{way}, rank {waiter} {count(more, 'time')}; unless the last one is "
         "missing, the results since the missing one are mixed up"
     )
+
+
+def _fix(world: Alignment, gone: int, call: Call) -> str:
+    if not _see(world, call) and (branch := _branch(world, gone, call)):
+        return f"Call it on every rank, or on none: {branch}"
+    return "Let every rank make the same number of calls: same steps, no break on one rank only" + _see(world, call)
+
+
+def _branch(world: Alignment, gone: int, call: Call) -> str:
+    """The branch or loop that leads to the call, seen from where the other rank was last."""
+    track = world.tracks.get(call.group)
+    last = track.line(gone)[-1:] if track is not None else []
+    at = ways.depth(call, last[0]) if last else 0
+    return decider(world.evidence, call.path[at:], call.name, last[0].path[at] if last and at < len(last[0].path) else None)
 
 
 def _see(world: Alignment, call: Call) -> str:

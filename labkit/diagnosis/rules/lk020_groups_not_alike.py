@@ -6,7 +6,7 @@ from ...errors import join_ranks
 from ...makings import OF_MEMBERS, as_written, makes_group
 from ...vocabulary import CallState, Standing
 from ...wire import Call, Side, Verdict
-from .. import words
+from .. import ways, words
 from ..alignment import Alignment
 from ..makings import Uneven, uneven
 from ..rule import Rule, rule
@@ -41,7 +41,7 @@ class GroupsNotAlike(Rule):
             f"{_text(world, found)}{f'; {waits}' if waits else ''}",
             _culprits(found),
             sides=(*_sides(world, found), *words.wait_sides(world, _not_shown(world, found))),
-            next_step=f"{_fix(found)}. {_after(world, found)}",
+            next_step=f"{_fix(world, found)}. {_after(world, found)}",
             facts=_facts(world),
             ending=words.ending(world, {rank: wait.call for rank, wait in world.waits.items()}),
         )
@@ -112,22 +112,32 @@ def _by_side(found: Uneven) -> str:
 
 
 # ---- what to do, and what was seen
+IN_ONE_ORDER = "Let every rank make the same groups in one order, also those that it is not in"
 _ALL = "Call it on every rank in the same order, also on ranks that are not members"
 _FIX = {
     "extra": f"{_ALL}: take it out of the branch",
+    "others": IN_ONE_ORDER,
     "own": "Let every rank make all groups in one loop and keep the one that it is in (or pass use_local_synchronization=True)",
     "lists": "Give every rank the same list of ranks",
     "order": "Give every rank the members in the same order",
 }
 
 
-def _fix(found: Uneven) -> str:
+def _fix(world: Alignment, found: Uneven) -> str:
     meshes = {call.asked for call in found.column.values() if "mesh" in call.asked.lower()}
     if meshes and found.kind in ("lists", "own", "order"):
         return f"Give {meshes.pop()} the same shape on every rank"
     if any(call.group == OF_MEMBERS for call in found.column.values()) and found.kind == "extra":
         return "Let every rank make the same number of groups: call it on all ranks, without use_local_synchronization"
+    if found.kind == "extra" and found.differ and not _in_branch(world, found):
+        return IN_ONE_ORDER
     return _FIX.get(found.kind, _ALL)
+
+
+def _in_branch(world: Alignment, found: Uneven) -> bool:
+    """A branch or loop leads to the group that only some make, and not to what the others make instead."""
+    call, other = (next((c for r in ranks if (c := found.call(r)) is not None), None) for ranks in (found.ranks, found.others))
+    return call is not None and other is not None and bool(ways.decided_by(world, call, other)) and call.site != other.site
 
 
 def _after(world: Alignment, found: Uneven) -> str:

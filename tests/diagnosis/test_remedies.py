@@ -1,0 +1,61 @@
+"""The remedy fits the cause: what a verdict says to do next, for causes that one rule has in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from labkit.diagnosis import judge
+from labkit.wire import CallSite, CodeError, Evidence
+
+from .build import world
+from .cells import run_cells
+
+PAIRS = {"ab": (0, 1), "cd": (2, 3), "alone": (0,)}
+STARTED = "Expected to have finished reduction in the prior iteration: no gradient came to head.weight"
+
+
+def remedy(evidence: Evidence) -> str:
+    (verdict,) = judge(evidence)
+    return verdict.next_step
+
+
+@pytest.mark.parametrize(
+    ("script", "differ"),
+    [
+        ("ng1%ab ng1%cd", {3: "ng1%cd ng1%ab"}),
+        ("ng1%ab ng2%cd", {3: "ng2%cd ng1%ab"}),
+        ("ng1%ab ng2%alone", {1: "ng2%alone ng1%ab"}),
+    ],
+)
+def test_groups_in_another_order_are_not_taken_out_of_a_branch(script: str, differ: dict[int, str]) -> None:
+    said = remedy(world(script, differ, groups=PAIRS).run().evidence())
+    assert "in one order" in said
+    assert "branch" not in said
+
+
+def test_a_group_made_in_a_branch_is_taken_out_of_it() -> None:
+    source = "if rank == 0:\n    dist.new_group([0])\ndist.new_group([0, 1])"
+    said = remedy(world("ng3%ab", {0: "ng2%alone ng3%ab"}, 2, groups=PAIRS, source=source).run().evidence())
+    assert "take it out of the branch" in said
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "dist.all_reduce()\nif rank == 0:\n    dist.barrier()",
+        "def log():\n    if rank == 0:\n        dist.barrier()\nfor step in range(2):\n    dist.all_reduce()\nlog()",
+    ],
+)
+def test_of_two_ranks_the_branch_around_the_last_call_is_shown(source: str) -> None:
+    said = remedy(run_cells(source, ranks=2).evidence())
+    assert "`if rank == 0:`" in said
+    assert "on every rank, or on none" in said
+
+
+@pytest.mark.parametrize("with_flag", [False, True])
+def test_a_flag_that_is_set_is_no_remedy(with_flag: bool) -> None:
+    message = STARTED + " (find_unused_parameters=True is set)" * with_flag
+    error = CodeError("RuntimeError", message, CallSite("cell 7", 2))
+    seen = world("ar1 ar2", {1: "ar1 raise2"}).run().but(1, error=error).evidence()
+    assert ("find_unused_parameters=True" in remedy(seen)) is not with_flag
+    assert "head.weight, so" in judge(seen)[0].sentence
