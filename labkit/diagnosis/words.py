@@ -81,6 +81,15 @@ def _wait(ranks: tuple[int, ...], live: bool) -> str:
     return verb(ranks, "waits", "wait") if live else f"{join_ranks(ranks)} waited"
 
 
+def thread_of(call: Call) -> str:
+    """The function with which the thread of a call began; "" for the main thread.
+
+    >>> thread_of(Call(1, 1, "barrier", site=CallSite("cell 7", 2, "log")))
+    'log'
+    """
+    return call.path[0].function if call.path and call.path[0].function not in ("", "<module>") else ""
+
+
 # ---- who waits in what
 def in_call(world: Alignment, ranks: tuple[int, ...], call: Call, say: Callable[[Call], str] = placed) -> str:
     """Ranks and their call: "wait in" while they do, "waited in" when that is over, "called" where nobody waits."""

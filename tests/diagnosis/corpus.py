@@ -460,3 +460,43 @@ def root_outside_group() -> list[Case]:
              "barrier #1 (cell 7, line 5).", "hang"),
         Case("a root outside of the group, nobody waits", alone.evidence(), "LK025", (2, 3), ending="error"),
     ]  # fmt: skip
+
+
+@group
+def threads() -> list[Case]:
+    """Two threads of a rank on one group: they overlap, or each rank makes the other's call after its own."""
+    overlap = _threaded("ar1 bc2", {1: "bc2 ar1"}, "issued", 2)
+    crossed = _threaded("ar1 ar2", {2: "ar2 ar1"}, "done", 3)
+    refused = _threaded("ar1:4 ar1:8", {1: "ar1:8 ar1:4"}, "refused", 2)
+    main = _w("ar1 bc2", {1: "bc2"}, 3)
+    for rank in (0, 2):
+        main.calls[rank][:] = [_of_thread(call, "log") for call in main.calls[rank]]
+    return [
+        Case("threads at once", overlap, "LK027", (0, 1),
+             "two threads of a rank call collectives of the world at the same time, and their order is not the same on every "
+             "rank: rank 0 called all_reduce #1 (cell 7, line 1) first, rank 1 called broadcast #1 (cell 7, line 2) first.",
+             "hang"),
+        Case("threads swapped two that look alike", crossed, "LK027", (0, 1, 2), ending="silent"),
+        Case("safe: a pool of threads", refused, "LK027", (0, 1), ending="error"),
+        Case("a thread waits for one who went on", main.evidence(), "LK004", (1,)),
+    ]  # fmt: skip
+
+
+def _of_thread(call: Call, function: str) -> Call:
+    return replace(call, chain=(CallSite("cell 7", call.site.line, function),))
+
+
+def _threaded(script: str, differ: dict[int, str], state: str, ranks: int) -> Evidence:
+    """Each call is of a thread of its own, made whatever became of the one before."""
+    seen = world(script, differ, ranks)
+    for rank in range(ranks):
+        for _ in seen.programs[rank]:
+            seen.issue(rank, state)
+        seen.calls[rank][:] = [
+            replace(_of_thread(call, f"thread_{call.site.line}"), returned_s=0.0 if state == "issued" else call.issued_s + 1e-4)
+            for call in seen.calls[rank]
+        ]
+        if state == "refused":
+            seen.mode = "safe"
+            seen.but(rank, error=CodeError("ContractError", "the ranks do not agree"), activity="idle")
+    return seen.evidence()

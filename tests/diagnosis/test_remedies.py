@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from labkit.diagnosis import judge
@@ -9,7 +11,9 @@ from labkit.wire import CallSite, CodeError, Evidence
 
 from .build import world
 from .cells import run_cells
+from .corpus import cases
 
+CASES = {case.name: case for case in cases()}
 PAIRS = {"ab": (0, 1), "cd": (2, 3), "alone": (0,)}
 STARTED = "Expected to have finished reduction in the prior iteration: no gradient came to head.weight"
 
@@ -59,3 +63,16 @@ def test_a_flag_that_is_set_is_no_remedy(with_flag: bool) -> None:
     seen = world("ar1 ar2", {1: "ar1 raise2"}).run().but(1, error=error).evidence()
     assert ("find_unused_parameters=True" in remedy(seen)) is not with_flag
     assert "head.weight, so" in judge(seen)[0].sentence
+
+
+def test_calls_of_different_threads_say_so() -> None:
+    assert "(log, the main thread)" in remedy(CASES["a thread waits for one who went on"].evidence)
+    assert "from different threads" not in remedy(CASES["order"].evidence)
+
+
+def test_calls_of_one_thread_that_differ_are_no_race() -> None:
+    """A thread that catches a refusal and goes on crosses nobody: the other rank has made that call before."""
+    seen = CASES["safe: a pool of threads"].evidence
+    one, two = seen.ranks
+    alone = replace(seen, ranks=(one, replace(two, calls=two.calls[:1])))
+    assert [verdict.code for verdict in judge(alone)] == ["LK005"]

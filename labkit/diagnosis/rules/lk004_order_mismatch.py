@@ -7,7 +7,7 @@ from ...errors import join_ranks
 from ...vocabulary import Standing
 from ...wire import Verdict
 from .. import words
-from ..alignment import Alignment
+from ..alignment import Alignment, Disagreement
 from ..rule import Rule, rule
 
 
@@ -45,7 +45,7 @@ class OrderMismatch(Rule):
             else f"{text} while {words.in_call(world, first, found.call(first))}",
             culprits,
             sides=words.column_sides(world, found),
-            fix=words.SAME_ORDER,
+            fix=words.SAME_ORDER + _of_threads(found),
             facts=words.mismatch_facts(found),
             ending=words.ending(world, found.column),
         )
@@ -70,6 +70,15 @@ class OrderMismatch(Rule):
             text += f". {join_ranks(too_early).capitalize()} came too early"
         sides = words.wait_sides(world, world.waits)
         return self.say(world, text, culprits, sides=sides, fix=f"{words.SAME_ORDER}, also across process groups")
+
+
+def _of_threads(found: Disagreement) -> str:
+    """What to do more where the calls that differ are of different threads."""
+    threads = sorted({words.thread_of(found.call(side)) or "the main thread" for side in found.sides})
+    if len(threads) < 2:
+        return ""
+    named = ", ".join(threads)
+    return f"; they come from different threads ({named}): let one thread make all calls of a group, or give each thread its own"
 
 
 def _too_early(world: Alignment, inside: tuple[int, ...]) -> tuple[int, ...]:
