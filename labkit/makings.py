@@ -16,6 +16,7 @@ from .wire import Call
 OF_ALL = "new groups"  # every rank of the world has to make them, members or not
 OF_MEMBERS = "new groups of members"  # use_local_synchronization=True, and split_group: only members take part
 OWN = "all groups"  # of one rank: their end, and a new begin
+OUTSIDE = "(not a member)"  # of a call on a group that the rank is not in: torch warns and does nothing
 MAKERS = ("new_group", "split_group")
 ENDED = "destroy_process_group"
 BEGUN = "init_process_group"

@@ -22,6 +22,7 @@ import torch.distributed as dist
 from ..diagnosis.standing import is_echo
 from ..faults.base import Interceptor
 from ..frames import is_users_file
+from ..makings import OUTSIDE
 from ..wire import Call, CallSite
 from . import messages, monitored, torch_calls
 from .buckets import Buckets
@@ -152,6 +153,7 @@ class Tap:
     ) -> Any:  # fmt: skip
         here = _Here(name, chain, torch_calls.reduce_op(name, args, kwargs), named, arguments=(args, kwargs))
         here.tags.extend(reversed(messages.tags(name, args, kwargs)))
+        before = self._index
         try:
             self._here.call = here
             self.samples.take(name, args, kwargs)
@@ -164,8 +166,18 @@ class Tap:
             self._here.call = None  # an interrupt may come anywhere, and a call left here would hide all that follow
         if here.issued and self.completes_on_return:
             self._finish(here.issued, "done")
+        if self._index == before and torch_calls.is_outside(args, kwargs):
+            self._outside(name, chain)
         self.notes.after(name, args, kwargs, result)
         return result
+
+    def _outside(self, name: str, chain: tuple[CallSite, ...]) -> None:
+        """Keep a call on a group that this rank is not in: torch has done nothing, and others may wait for it elsewhere."""
+        now_s, site = time.monotonic(), chain[-1] if chain else None
+        self.context.ring.issue(
+            Call(self.next_index(), 0, name, OUTSIDE, site=site, chain=chain, cell=self.context.cell, state="invalid",
+                 issued_s=now_s, returned_s=now_s)
+        )  # fmt: skip
 
     def _finish(self, issued: list[Line], state: str) -> None:
         for line in issued:

@@ -76,6 +76,12 @@ def reduce_op(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return found or str(op).rsplit(".", 1)[-1].strip("<>").lower()
 
 
+def is_outside(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """A call was given what new_group returns to a rank that is no member."""
+    none = dist.GroupMember.NON_GROUP_MEMBER
+    return any(each is none for each in (*args, *kwargs.values()))
+
+
 REDUCE_OP_AT = {
     "all_reduce": 1, "all_reduce_coalesced": 1, "reduce": 2, "reduce_scatter": 2, "reduce_scatter_tensor": 2,
     "reduce_scatter_single": 2, "_reduce_scatter_base": 2,

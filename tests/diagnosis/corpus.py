@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from labkit.makings import OUTSIDE
 from labkit.wire import Call, CallSite, CodeError, Evidence, Frame
 
 from .build import ECHO, world
@@ -500,3 +501,26 @@ def _threaded(script: str, differ: dict[int, str], state: str, ranks: int) -> Ev
             seen.mode = "safe"
             seen.but(rank, error=CodeError("ContractError", "the ranks do not agree"), activity="idle")
     return seen.evidence()
+
+
+@group
+def outside() -> list[Case]:
+    """A rank makes its call on a group that it is not in, and goes on."""
+    groups = {"low": (0, 1), "high": (2, 3)}
+    wrong = _w("ar5%low bar6", {2: "bar6", 3: "ar5%high bar6"}, groups=groups)
+    ended = _w("ar5%low", {2: "", 3: "ar5%high"}, groups=groups)
+    message = _w("", {0: "raise5", 1: "recv6^0"}, 2)
+    for seen in (wrong, ended):
+        first = Call(
+            9, 0, "all_reduce", OUTSIDE, site=CallSite("cell 7", 5), cell=7, state="invalid", issued_s=1.0, returned_s=1.0
+        )
+        seen.calls[2][:] = [replace(first, index=0), *seen.calls[2]]
+    message.but(0, error=CodeError("ValueError", "Invalid process group specified", CallSite("cell 7", 5)))
+    said = "rank 2 called all_reduce (cell 7, line 5) on a process group that it is not in, so torch only warned and did nothing"
+    return [
+        Case("a group that the rank is not in", wrong.evidence(), "LK028", (2,), said, "hang"),
+        Case("a group that the rank is not in, and it has finished", ended.evidence(), "LK028", (2,), said, "hang"),
+        Case("a send in a group that the rank is not in", message.evidence(), "LK028", (0,),
+             "rank 0 called send (cell 7, line 5) on a process group that it is not in; rank 1 waits in recv from rank 0",
+             "hang"),
+    ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch.distributed as dist
 
 from labkit.errors import ContractError
 from labkit.faults.base import Interceptor
+from labkit.makings import OUTSIDE
 from labkit.rank.context import RankContext
 from labkit.rank.tap import PendingCall, Tap, pass_through
 from labkit.ring import read_ring
@@ -96,6 +98,20 @@ def test_what_torch_turns_down_is_invalid(tap: Tap, rank_context: RankContext) -
         run("dist.broadcast(torch.ones(1), src=5)")
     run("dist.all_reduce(torch.ones(1))")
     assert [(call.op, call.state) for call in calls(rank_context)] == [("broadcast", "invalid"), ("all_reduce", "done")]
+
+
+def test_a_call_on_a_group_that_the_rank_is_not_in_is_kept(tap: Tap, rank_context: RankContext) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run("dist.all_reduce(torch.ones(2), group=dist.GroupMember.NON_GROUP_MEMBER)\ndist.barrier()")
+    outside, barrier = calls(rank_context)
+    assert (outside.op, outside.group, outside.state, outside.site) == (
+        "all_reduce",
+        OUTSIDE,
+        "invalid",
+        CallSite("cell 7", 1, "<module>"),
+    )
+    assert (barrier.op, barrier.seq, barrier.state) == ("barrier", 1, "done")
 
 
 def test_a_refused_call_is_not_counted_and_not_issued(tap: Tap, rank_context: RankContext) -> None:
