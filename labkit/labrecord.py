@@ -13,6 +13,7 @@ from typing import Any
 
 from .document import Printed
 from .errors import join_ranks
+from .places import cell_name
 from .wire import CellResult, Evidence, Injection, RecoveryReport, record
 
 
@@ -145,7 +146,8 @@ def shortcomings(record: LabRecord, faults: Iterable[str] = ()) -> tuple[str, ..
                 f"{fault.fault} was named {fault.verdict or 'by no verdict'}, not {' or '.join(fault.expected) or 'none'}"
             )
     declared = {code for fault in record.faults for code in fault.expected}
-    found += [f"cell {cell} got {code} without a cause" for cell, code in record.verdicts.items() if code not in declared]
+    stray = {cell_name(int(cell)): code for cell, code in record.verdicts.items() if code not in declared}
+    found += [f"{cell} got {code} without a cause" for cell, code in stray.items()]
     hung = any(fault.fired and fault.ending in ("hang", "abort") for fault in record.faults)
     if hung and not any(report.rung != "none" for report in record.recoveries):
         found.append("the world was not recovered")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from . import views
 from .endings import declared, interrupted
 from .errors import UsageError, join_ranks
+from .places import cell_name
 from .units import format_seconds
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def check_ranks(ranks: Sequence[int], size: int) -> None:
 
 def check_syntax(shell: Any, code: str, number: int) -> None:
     """Say a syntax error once, before any rank sees the cell; nothing is executed."""
-    name = f"cell {number}"
+    name = cell_name(number)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the ranks say them
@@ -134,9 +135,15 @@ def watched(shell: Any) -> bool:
     return "JPY_SESSION_NAME" in os.environ or "__vsc_ipynb_file__" in shell.user_ns
 
 
-def prompt_number(shell: Any) -> int:
-    """The number in the brackets of the running cell, so that "cell 7" is the learner's cell 7."""
-    return int(getattr(shell.displayhook, "prompt_count", 0) or 0)
+def running_shell() -> Any:
+    """The shell of this notebook or IPython prompt; None elsewhere. Imports nothing."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def prompt_number() -> int:
+    """The number in the brackets of the running cell, so that "cell 7" is the learner's In[7]; 0 where there is none."""
+    return int(getattr(getattr(running_shell(), "displayhook", None), "prompt_count", 0) or 0)
 
 
 def drawn(record: Any) -> dict[str, Any]:
@@ -163,7 +170,7 @@ def run_magic(shell: Any, line: str, body: str | None = None) -> Any:
         )
     if body is not None and not code.lstrip().startswith("%%"):
         code = f"# %%ranks {line}".rstrip() + "\n" + code  # so that "line 3" is line 3 of what the learner sees
-    number = world.next_cell(prompt_number(shell))
+    number = world.next_cell()
     check_syntax(shell, code, number)
     armed = [injection for injection in world.injections if injection.active]
     live = watched(shell) and not args.quiet
@@ -220,6 +227,7 @@ def start(
 
     ensure_loaded()
     HOLDER.progress = lambda: views.Progress(_publisher(), quiet_s=1.0)
+    HOLDER.prompt = prompt_number
     with views.Progress(_publisher()) as progress:
         world = bring_up(
             ranks,
@@ -242,8 +250,7 @@ def start(
 
 def show_result(result: Any) -> None:
     """Show a cell's result now: drawn in a notebook, as text elsewhere."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell = running_shell()
     if shell is None:
         sys.stdout.write(f"{result}\n")
     else:
@@ -252,8 +259,7 @@ def show_result(result: Any) -> None:
 
 def _publisher() -> Any:
     """How a watched notebook shows something; None where nobody watches."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell = running_shell()
     return shell.display_pub.publish if shell is not None and watched(shell) else None
 
 
@@ -298,8 +304,7 @@ def show_live(shell: Any, live: Any) -> None:
 
 def ensure_loaded() -> bool:
     """Load the extension if this is a notebook or an IPython prompt; True if it is. Imports nothing otherwise."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell = running_shell()
     if shell is None:
         return False
     load_ipython_extension(shell)

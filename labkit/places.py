@@ -5,6 +5,33 @@ from __future__ import annotations
 from .phrases import cut
 from .plain import record
 
+_PROMPTS = 10_000_000  # below it cells are counted one by one; from it on they are a notebook's, 10,000 for each prompt
+_RUNS = 10_000
+
+
+def next_cell(last: int, prompt: int = 0) -> int:
+    """The number of the cell after `last`; `prompt` is the number in the brackets of the notebook's cell, 0 if there is none.
+
+    Numbers only grow. Those of a notebook's cells hold the prompt, so that a cell has the name that a person sees.
+
+    >>> cell_label(next_cell(3)), cell_label(next_cell(3, 30)), cell_label(next_cell(next_cell(3, 30), 30))
+    ('4', '30', '30.2')
+    """
+    return max(last + 1, _PROMPTS + prompt * _RUNS if prompt > 0 else 0)
+
+
+def cell_label(number: int) -> str:
+    """A cell's number as people see it: "30", or "30.2" for the second run of code on the ranks in In[30]."""
+    if number < _PROMPTS:
+        return str(number)
+    prompt, run = divmod(number - _PROMPTS, _RUNS)
+    return f"{prompt}.{run + 1}" if run else str(prompt)
+
+
+def cell_name(number: int) -> str:
+    """A cell's name, in sentences and as the name of its file: "cell 30"."""
+    return f"cell {cell_label(number)}"
+
 
 @record
 class CallSite:
@@ -15,13 +42,13 @@ class CallSite:
     function: str = ""
 
     @property
-    def cell(self) -> int | None:
-        """The number of the rank cell, or None for a file."""
+    def cell(self) -> str:
+        """The number of the rank cell as people see it: "7"; "" for a file."""
         head, _, number = self.file.partition(" ")
-        return int(number) if head == "cell" and number.isdigit() else None
+        return number if head == "cell" and number.replace(".", "", 1).isdigit() else ""
 
     def __str__(self) -> str:
-        name = self.file if self.cell is not None else self.file.replace("\\", "/").rsplit("/", 1)[-1]
+        name = self.file if self.cell else self.file.replace("\\", "/").rsplit("/", 1)[-1]
         return f"{name}, line {self.line}"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from .document import Printed
 from .errors import join_ranks
 from .phrases import fold, label, sentence
+from .places import cell_name
 from .plain import int_keys, record
 
 _NAMES = 12  # of variables in one line
@@ -92,10 +93,10 @@ def _given(report: RecoveryReport) -> list[str]:
     found = []
     for ranks, (cell, count) in fold([(each.rank, (each.cell, len(each.names))) for each in report.restored], key=lambda it: it):
         if count == len(ranks) == 1:
-            found.append(f"The one variable of {join_ranks(ranks)} was restored as it was after cell {cell}.")
+            found.append(f"The one variable of {join_ranks(ranks)} was restored as it was after {cell_name(cell)}.")
         elif count:
             many = f"{count} variables{' each' * (len(ranks) > 1)}"
-            found.append(f"{join_ranks(ranks).capitalize()}: {many}, restored as they were after cell {cell}.")
+            found.append(f"{join_ranks(ranks).capitalize()}: {many}, restored as they were after {cell_name(cell)}.")
     for ranks, made in fold([(each.rank, each.made) for each in report.restored if not each.names], key=lambda it: it):
         if made:
             found.append(f"{join_ranks(ranks).capitalize()} made again, from the source of the cells: {_list(made)}.")
@@ -108,7 +109,7 @@ def _lost(report: RecoveryReport) -> list[tuple[tuple[int, ...], str]]:
     found = []
     for rank, names in int_keys(report.lost).items():
         reasons = known[rank].lost if rank in known else {}
-        later = f"made after cell {known[rank].cell}" if rank in known and known[rank].names and not known[rank].why else ""
+        later = f"made after {cell_name(known[rank].cell)}" if rank in known and known[rank].names and not known[rank].why else ""
         if names:
             found.append((rank, _list([name + _because(reasons.get(name, later)) for name in names])))
     return fold(found, key=lambda text: text)

@@ -139,7 +139,7 @@ class RankView:
     @property
     def path(self) -> tuple[CallSite, ...]:
         """The learner's frames on the stack, the outermost first: of rank cells and of the learner's own files."""
-        return tuple(frame.site for frame in self.stack if frame.users or frame.site.cell is not None)
+        return tuple(frame.site for frame in self.stack if frame.users or frame.site.cell)
 
     @property
     def line(self) -> CallSite | None:
@@ -149,7 +149,7 @@ class RankView:
     @property
     def library(self) -> tuple[Frame, ...]:
         """The frames of libraries that the innermost line of the learner's has led to, the outermost first."""
-        users = [at for at, frame in enumerate(self.stack) if frame.users or frame.site.cell is not None]
+        users = [at for at, frame in enumerate(self.stack) if frame.users or frame.site.cell]
         return self.stack[users[-1] + 1 :] if users else ()
 
 
@@ -183,7 +183,7 @@ class Evidence:
     @staticmethod
     def source_key(site: CallSite) -> str:
         """What a site's source has in `sources`: the cell's number, or the path of the file."""
-        return str(site.cell) if site.cell is not None else site.file
+        return site.cell or site.file
 
 
 @record

@@ -19,6 +19,7 @@ from traitlets.config import Config
 from labkit import notebook
 from labkit.errors import DeadlineExceeded, NoWorld, RankRaised, UsageError
 from labkit.notebook import Arguments, parse_line
+from labkit.places import next_cell
 from labkit.wire import (
     CallSite,
     CellResult,
@@ -52,8 +53,8 @@ class PaperWorld:
     on_output: Callable[[int, str, str], None] = lambda rank, name, text: None
     core: Any = field(default_factory=lambda: types.SimpleNamespace(stopped=True))  # it has no calls to look at
 
-    def next_cell(self, prompt: int = 0) -> int:
-        return max(self.cell + 1, prompt)
+    def next_cell(self) -> int:
+        return next_cell(self.cell, notebook.prompt_number())
 
     def run_cell(
         self,

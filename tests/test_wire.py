@@ -145,13 +145,14 @@ def test_ranks_as_keys_come_back_as_numbers() -> None:
 @pytest.mark.parametrize(
     ("site", "cell", "text"),
     [
-        (CallSite("cell 7", 3), 7, "cell 7, line 3"),
-        (CallSite("/home/me/train.py", 12), None, "train.py, line 12"),
-        (CallSite("C:\\me\\train.py", 12), None, "train.py, line 12"),
-        (CallSite("cell seven", 1), None, "cell seven, line 1"),
+        (CallSite("cell 7", 3), "7", "cell 7, line 3"),
+        (CallSite("/home/me/train.py", 12), "", "train.py, line 12"),
+        (CallSite("C:\\me\\train.py", 12), "", "train.py, line 12"),
+        (CallSite("cell 30.2", 3), "30.2", "cell 30.2, line 3"),
+        (CallSite("cell seven", 1), "", "cell seven, line 1"),
     ],
 )
-def test_a_site_reads_like_a_person_would_say_it(site: CallSite, cell: int | None, text: str) -> None:
+def test_a_site_reads_like_a_person_would_say_it(site: CallSite, cell: str, text: str) -> None:
     assert (site.cell, str(site)) == (cell, text)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..notes import Finding
+from ..places import cell_name
 from ..processes import ScriptedPid
 from ..timings import POLL_S
 from ..wire import Call, CallSite, CodeError, Frame, RankView
@@ -138,7 +139,7 @@ class Rank:
         calls = tuple(
             replace(c, issued_s=c.issued_s + shift_s, returned_s=c.returned_s and c.returned_s + shift_s) for c in self.calls
         )
-        stack = tuple(Frame(f"cell {self.cell}", line, name) for line, name in self.act.stack) if self.busy and asked else ()
+        stack = tuple(Frame(cell_name(self.cell), line, name) for line, name in self.act.stack) if self.busy and asked else ()
         return RankView(
             self.rank, int(self.pid), self.pid.state, seat.exit_code,
             activity="idle" if not self.busy else "call" if waiting else "cell", cell=self.cell,

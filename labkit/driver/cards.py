@@ -6,6 +6,7 @@ import time
 from typing import NamedTuple
 
 from ..phrases import cut
+from ..places import cell_name
 from ..processes import memory_bytes
 from ..vocabulary import Activity, CallState, ProcessState, RankState
 from ..wire import Call, CodeError, RankCard, RankView
@@ -57,7 +58,7 @@ def _alive(view: RankView, broken: bool) -> Seen:
         return Seen(RankState.STUCK, f"stuck in {call}", where) if broken else Seen(RankState.WAITING, f"in {call}", where)
     if view.activity != Activity.CELL:
         return Seen(RankState.IDLE)
-    phrase = f"running cell {view.cell}"
+    phrase = f"running {cell_name(view.cell)}"
     if not view.answers:
         return Seen(RankState.RUNNING, phrase, "holds the interpreter lock")
     return Seen(RankState.RUNNING, phrase, str(view.line) if view.line else _passed(view.calls[-1:], view.cell))
@@ -66,6 +67,6 @@ def _alive(view: RankView, broken: bool) -> Seen:
 def _passed(newest: tuple[Call, ...], cell: int) -> str:
     """The call of this cell that a rank has left behind, where its line is not known."""
     for call in newest:
-        if call.site is not None and call.site.cell == cell:
+        if call.site is not None and call.site.file == cell_name(cell):
             return f"past {call}, line {call.site.line}"
     return ""

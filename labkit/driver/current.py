@@ -33,12 +33,14 @@ class Silent:
 class Holder:
     """Holds at most one running world; ends everything when the kernel exits.
 
-    `progress` makes the reporter for long tasks. The driver draws nothing, so a notebook puts its own here.
+    `progress` makes the reporter for long tasks, and `prompt` says the number in the brackets of the running cell. The driver
+    knows no notebook, so one puts its own here.
     """
 
     def __init__(self) -> None:
         self._world: World | None = None
         self.progress: Callable[[], AbstractContextManager[ProgressReporter]] = lambda: nullcontext(Silent())
+        self.prompt: Callable[[], int] = lambda: 0
         self._server: ForkServer | None = None
         self._owner = os.getpid()
         self._lock = threading.Lock()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..frames import parse_crash, parse_dump, trimmed, users_frame
+from ..places import cell_label
 from ..processes import Identity, ScriptedPid, send, state_of_pid
 from ..ring import RingReader, RingState, read_beat, read_ring
 from ..timings import ANSWER_S, DUMP_S
@@ -87,7 +88,7 @@ class Feed:
         end = time.monotonic() + ANSWER_S
         views = tuple(self._view(seat, asked, end, ask) for seat in self._seats)
         cells = {call.cell for view in views for call in view.calls} | {view.cell for view in views}
-        texts = {str(cell): sources(cell) for cell in cells if cell} | files_of(views) if sources else {}
+        texts = {cell_label(cell): sources(cell) for cell in cells if cell} | files_of(views) if sources else {}
         return dataclasses.replace(base, ranks=views, taken_s=time.monotonic(), sources=texts)
 
     def _view(self, seat: Seat, asked: dict[int, Future[Any]], end: float, ask: bool) -> RankView:

@@ -14,6 +14,7 @@ from ..diagnosis import groups_ended, judge
 from ..diagnosis.standing import is_echo
 from ..endings import groups_broken, guilty_error
 from ..errors import DeadlineExceeded, RankDead, RankError, RankStuck, UsageError, join_ranks
+from ..places import cell_name
 from ..timings import REACH_EVERY_S
 from ..vocabulary import Activity
 from ..wire import CellResult, CodeError, Diagnosis, Evidence, Frame, Injection, Outcome, RankView, RecoveryReport, WorldStatus
@@ -45,8 +46,7 @@ class Ranks:
         self.listeners = tuple(listeners)
         self.broken, self.cell, self.request_id = "", 0, 0
         self.last: CellResult | None = None
-        self.mended = False  # the ranks were recovered since
-        self.stopped = False
+        self.mended = self.stopped = False  # mended: the ranks were recovered since
         self.active: list[ActiveInjection] = []
         self.targets: tuple[int, ...] = ()
         self.sources: dict[int, str] = {}
@@ -291,7 +291,7 @@ class Ranks:
         elif not note and self.cluster.store_lost:
             note = "the store has exited, so no process group can be made; world.recover() starts a new one"
         elif not note and busy:
-            note = f"{join_ranks(busy)} still at cell {self.cell}; world.recover() frees {'it' if len(busy) == 1 else 'them'}"
+            note = f"{join_ranks(busy)} still at {cell_name(self.cell)}; world.recover() frees {('it', 'them')[len(busy) > 1]}"
         return self.status_of(cards, note)
 
     def status_of(self, cards: tuple[Any, ...], note: str) -> WorldStatus:
@@ -309,7 +309,7 @@ class Ranks:
                 self.names[rank] = pending.future.result().names
         self.history.note(result, self.source(result.cell))
         if result.recovery is None and groups_broken(result.outcomes, evidence):
-            self.broken = self.broken or f"since cell {result.cell}"
+            self.broken = self.broken or f"since {cell_name(result.cell)}"
         for active in self.active:
             active.observe(result)
         self.tell(result, evidence)

@@ -14,6 +14,7 @@ from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import still_waiting, words
+from ..places import cell_name
 from ..timings import ANSWER_S, REFUSE_MOST_S, REFUSE_S, STALL_S
 from ..vocabulary import ProcessState
 from ..wire import Diagnosis, Evidence
@@ -86,7 +87,7 @@ class Refusal:
         answers = self._ask("end_wait", [rank for rank in ranks if rank not in self._cut])
         self._cut |= {rank for rank, answer in answers.items() if answer.get("cut")}
         if self._cut:
-            self._core.broken = self._core.broken or f"since cell {self._core.cell}"
+            self._core.broken = self._core.broken or f"since {cell_name(self._core.cell)}"
 
     def _ask(self, op: str, ranks: Sequence[int], **payload: Any) -> dict[int, dict[str, Any]]:
         payload["request_id"] = self._core.request_id

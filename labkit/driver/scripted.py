@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ..errors import RankDead, RankError, join_ranks
+from ..places import cell_label, cell_name
 from ..processes import ScriptedPid
 from ..runfolder import RunFolder
 from ..wire import Call, CallSite, CodeError, Evidence, Outcome, Shown, Stream, dumps, loads
@@ -130,7 +131,7 @@ class Script:
         return acts(pending.rank, payload) if callable(acts) else acts.get(pending.rank, Act())
 
     def _placed(self, each: Call, one: Rank, index: int) -> Call:
-        site = replace(each.site, file=f"cell {one.cell}") if each.site is not None and each.site.file == "cell" else each.site
+        site = replace(each.site, file=cell_name(one.cell)) if each.site is not None and each.site.file == "cell" else each.site
         now_s = self.clock.now_s()
         return replace(
             each, index=index, group_ranks=each.group_ranks or tuple(range(self.world_size)), cell=one.cell, site=site,
@@ -152,7 +153,7 @@ class Script:
         raised = None
         if error:
             kind, _, message = error.partition(": ")
-            raised = CodeError(kind, message, CallSite(f"cell {one.cell}", one.act.line) if one.pending.op == "cell" else None)
+            raised = CodeError(kind, message, CallSite(cell_name(one.cell), one.act.line) if one.pending.op == "cell" else None)
             one.error = raised
         one.beat_s = self.clock.now_s()
         value, shown = (one.act.value, Shown(one.act.shown) if one.act.shown else None) if status == "ok" else (None, None)
@@ -319,5 +320,5 @@ class ScriptedFeed:
         shift_s = taken_s - script.clock.now_s()
         views = tuple(one.view(shift_s, script.seats[one.rank], script.generation, ask=ask) for one in script.ranks)
         cells = {each.cell for view in views for each in view.calls} | {view.cell for view in views}
-        texts = {str(cell): sources(cell) for cell in cells if cell} if sources else {}
+        texts = {cell_label(cell): sources(cell) for cell in cells if cell} if sources else {}
         return dataclasses.replace(base, ranks=views, taken_s=taken_s, sources=texts)

@@ -69,6 +69,7 @@ def start(
         placement=placement, deadline_s=deadline_s, group_timeout_s=group_timeout_s, on_progress=on_progress,
         listeners=listeners,
     )  # fmt: skip
+    HOLDER.world.prompt = HOLDER.prompt
     return HOLDER.world
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from ..errors import RankError
 from ..notes import Finding
+from ..places import cell_name
 from ..wire import CodeError, Outcome, Stream
 
 OnOutput = Callable[[int, str, str], None]
@@ -58,7 +59,7 @@ class Pending:
     @property
     def what(self) -> str:
         """What the rank is asked for, as people say it."""
-        return f"cell {self.cell}" if self.op == "cell" else self.op
+        return cell_name(self.cell) if self.op == "cell" else self.op
 
     @property
     def done(self) -> bool:

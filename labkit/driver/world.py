@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..diagnosis import whereabouts
 from ..faults import FAULTS
 from ..notes import gather
+from ..places import next_cell
 from ..registry import unknown
 from ..wire import CellResult, Diagnosis, Injection, OpResult, RecoveryReport, WorldStatus
 from . import cells
@@ -42,6 +43,7 @@ class World:
         self, cluster: Cluster, *, mode: str, deadline_s: float, started_in_s: float = 0.0, listeners: Sequence[Listener] = ()
     ) -> None:
         self.core = Ranks(cluster, mode=mode, deadline_s=deadline_s, started_in_s=started_in_s, listeners=listeners)
+        self.prompt: Callable[[], int] = lambda: 0  # the number that a notebook shows in the brackets of the running cell
         self._owner = os.getpid()
 
     def __getattr__(self, name: str) -> Any:
@@ -191,9 +193,9 @@ class World:
         )
         return self.core.judge(replace(evidence, ranks=views))
 
-    def next_cell(self, prompt: int = 0) -> int:
-        """The number of the next cell: the one in the notebook's prompt, unless an earlier cell has had it."""
-        return max(self.cell + 1, prompt)
+    def next_cell(self) -> int:
+        """The number of the next cell; in a notebook it has the name that the prompt shows."""
+        return next_cell(self.cell, self.prompt())
 
     def run(
         self, op: str, ranks: Sequence[int] | int | None = None, *, deadline_s: float | None = None, **payload: Any

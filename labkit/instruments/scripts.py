@@ -22,6 +22,7 @@ from ..document import Printed
 from ..driver.core import WorldCore, instrument
 from ..driver.current import current
 from ..errors import UsageError
+from ..places import cell_label, cell_name, next_cell
 from ..wire import record
 
 DEADLINE_S = 60.0
@@ -92,12 +93,14 @@ def script(world: WorldCore, show: str, cell: int | None = None, *, deadline_s: 
     cells before it. At `deadline_s` its processes are ended, by pid.
     """
     number = world.cell if cell is None else cell
+    if not world.source(number) and number > 0:
+        number = next_cell(0, number)  # what a notebook shows as [7] has a larger number
     code = world.source(number)
     if not code:
-        raise UsageError(f"no rank cell {number}", hint=f"the last one is {world.cell}")
+        raise UsageError(f"no rank {cell_name(number)}", hint=f"the last one is {cell_label(world.cell)}")
     if not show.isidentifier():
         raise UsageError(f"{show!r} is not a variable name", hint='for example labkit.torchrun("x")')
-    return run_script(world, code, show, f"cell_{number}.py", deadline_s)
+    return run_script(world, code, show, f"cell_{cell_label(number).replace('.', '_')}.py", deadline_s)
 
 
 def run_script(world: WorldCore, code: str, variable: str, name: str, deadline_s: float) -> ScriptRun:

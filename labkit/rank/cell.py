@@ -7,6 +7,7 @@ import linecache
 from typing import Any
 
 from ..faults.base import LeaveCell
+from ..places import cell_name
 from ..wire import Shown
 from .caught import with_notes
 from .context import RankContext
@@ -18,7 +19,7 @@ SHOWN_LIMIT = 20_000
 
 def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | None:
     """Execute `code`; the last expression's value is shown and kept as `_`. Exceptions pass through."""
-    name = f"cell {cell}"
+    name = cell_name(cell)
     source = as_python(shell, code)
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     tree = with_notes(ast.parse(source, name))

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..places import cell_name
+
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _NOT_NOW = (
@@ -132,7 +134,7 @@ def replay(cells: Sequence[tuple[int, str, bool]], namespace: dict[str, Any], af
     failed: dict[str, str] = {}
     constants = once_assigned(source for _, source, _ in cells)
     for number, source, ran_well in cells:
-        name = f"cell {number}"
+        name = cell_name(number)
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
         for statement in definitions(source, constants if ran_well else frozenset()):
             names = [each for each in bound(statement) if number > after or each not in there]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..places import cell_name
 from ..timeline import Bar, Timeline
 from ..units import format_bytes, format_seconds
 
@@ -50,7 +51,7 @@ def about(bar: Bar, line: Timeline) -> list[str]:
     waited = meets(bar, line) - bar.issued_s
     took = end_of(bar, line) - bar.issued_s
     lines = [f"rank {bar.rank}: {bar}" + (f" in {bar.group}" if bar.group not in ("", "world") else "")]
-    lines.append(f"{bar.site}" if bar.site is not None else f"cell {bar.cell}")
+    lines.append(f"{bar.site}" if bar.site is not None else cell_name(bar.cell))
     lines.append(f"{format_bytes(bar.num_bytes)}, issued at {format_seconds(bar.issued_s)}")
     if bar.returned_s is None:
         lines.append(f"not returned after {format_seconds(took)}" + ("; not everybody has come" if bar.met_s is None else ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..document import Block, Heading, Paragraph, Picture, Table, Tree, as_text
 from ..errors import join_ranks
+from ..places import cell_label
 from ..timeline import Bar, Straggler, Timeline
 from ..units import format_bytes, format_seconds
 from ._base import add
@@ -17,7 +18,7 @@ _WORTH_S = 1e-3  # a smaller delay is how ranks always come
 
 
 def cells(line: Timeline) -> str:
-    names = ", ".join(map(str, line.cells))
+    names = ", ".join(map(cell_label, line.cells))
     return f"cell {names}" if len(line.cells) == 1 else f"cells {names}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..diagnosis import unfinished
 from ..diagnosis.grid import call_grid
 from ..document import Block, Details, Group, Items, Node, Pairs, Paragraph, Tree
+from ..places import cell_name
 from ..wire import Diagnosis, Evidence, Injection, RankView, Verdict
 from ._base import add
 from ._text import count, fold, label, sentence
@@ -36,7 +37,7 @@ def _doing(view: RankView) -> str:
         return view.process
     if view.waiting_in is not None and view.activity == "call":
         return f"in {view.waiting_in}"
-    return f"in cell {view.cell}" if view.activity in ("cell", "call") else "idle"
+    return f"in {cell_name(view.cell)}" if view.activity in ("cell", "call") else "idle"
 
 
 def looked_at(evidence: Evidence) -> str:

@@ -160,3 +160,21 @@ def test_nothing_a_rank_sends_is_unpickled(notebook: Notebook) -> None:
         "assert r.ok and '7' in r.outcomes[0].output[0].text"
     )
     assert not error
+
+
+def test_a_cell_has_the_number_of_the_prompt(notebook: Notebook) -> None:
+    """Also where one prompt ran many texts, and the prompts before it ran none."""
+    notebook.run(START)  # In[1]
+    for _ in range(3):
+        notebook.run("1 + 1")
+    source = "if rank == 2:\n    {}\n"
+    found, _ = notebook.run(f"for what in ('1 / 0', '[][1]'): print(world.run_cell({source!r}.format(what)))")  # In[5]
+    assert "cell 5, line 2" in found
+    assert "cell 5.2, line 2" in found
+    assert "[][1]" in found
+    _, error = notebook.run("%%ranks\nif rank == 1:\n    {}['a']")  # In[6]
+    assert "cell 6, line 3" in error
+    found, _ = notebook.run("world.run_cell('x = torch.ones(1)\\nif rank != 1: dist.all_reduce(x)')")  # In[7]
+    assert "(cell 7, line 2)" in found
+    assert "if rank != 1: dist.all_reduce(x)" in found
+    assert "since cell 7" in notebook.run("world.broken")[0]

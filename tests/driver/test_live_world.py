@@ -74,7 +74,11 @@ def test_an_exception_names_rank_and_line_and_the_world_goes_on(world_of: WorldM
     assert [outcome.status for outcome in result.outcomes] == ["ok", "error", "ok"]
     error = result.outcomes[1].error
     assert error is not None
-    assert (error.type, error.site and error.site.line, error.site and error.site.cell) == ("ZeroDivisionError", 3, result.cell)
+    assert (error.type, error.site and error.site.line, error.site and error.site.cell) == (
+        "ZeroDivisionError",
+        3,
+        str(result.cell),
+    )
     assert texts(world, "y") == ["1"] * 3
 
 

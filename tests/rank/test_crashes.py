@@ -33,7 +33,7 @@ def stack_of(source: str, folder: Path, code: int) -> list[tuple[int, str]]:
     )
     assert done.returncode == code, done.stderr.decode()
     found = parse_crash((folder / "rank-1.crash").read_text())
-    return [(frame.line, frame.function) for frame in found if frame.users and frame.site.cell is not None]
+    return [(frame.line, frame.function) for frame in found if frame.users and frame.site.cell]
 
 
 @pytest.mark.parametrize("how", ENDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...calls import route, site_key
 from ...errors import count, join_ranks
+from ...places import cell_name
 from ...vocabulary import Standing
 from ...wire import Call, Verdict
 from .. import ways, words
@@ -38,7 +39,7 @@ class LeftEarly(Rule):
         waiters, call = found
         live = any(world.waits[rank].live for rank in waiters)
         sure = len(waiters) > len(gone) or (len(call.path) == 1 and unconditional(world.evidence, call.site))
-        cell = f"cell {world.focus}"
+        cell = cell_name(world.focus)
         threads = words.thread_sides(world, gone)
         thread = f"; {join_ranks(threads[0].ranks)}: {threads[0].did}{words.at(threads[0].site)}" if threads else ""
         return self.say(
@@ -106,6 +107,6 @@ def _see(world: Alignment, call: Call) -> str:
 def _counts(world: Alignment, group: str) -> str:
     track = world.tracks.get(group)
     if track is None:
-        return f"it is a group that is made in cell {world.focus}"
+        return f"it is a group that is made in {cell_name(world.focus)}"
     counts = ", ".join(f"rank {rank}: {len(track.line(rank))}" for rank in track.members if rank in world.views)
-    return f"calls in cell {world.focus}: {counts}"
+    return f"calls in {cell_name(world.focus)}: {counts}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
+from ...places import cell_name
 from ...ring import SLOTS
 from ...vocabulary import Ending, Standing
 from ...wire import Verdict
@@ -70,7 +71,7 @@ class SkippedCall(Rule):
         ranks, call = found
         if len(extra) == len(gone) and not _repeats(world, extra[0], gone[0]):
             return None
-        finished = f"finished cell {world.focus}"
+        finished = f"finished {cell_name(world.focus)}"
         return self.say(
             world,
             f"{words.in_call(world, ranks, call)}, an extra call: {words.verb(gone, 'has', 'have')} {finished} without it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...places import cell_name
 from ...timings import STALL_S
 from ...units import format_seconds
 from ...vocabulary import Activity, CallState, Standing
@@ -104,7 +105,7 @@ def _came_late(world: Alignment, rank: int) -> bool:
 def _busy(world: Alignment, rank: int) -> str:
     view, calls = world.views[rank], world.calls[rank]
     if world.standing(rank) == Standing.UNBEGUN:
-        return f"rank {rank} has not begun cell {world.focus}"
+        return f"rank {rank} has not begun {cell_name(world.focus)}"
     if _came_late(world, rank):
         return f"rank {rank} came to {words.placed(calls[-1])} only after the others had stopped waiting"
     did = f"{'was' if view.activity == 'idle' else 'is'} busy in Python"
@@ -117,7 +118,7 @@ def _busy(world: Alignment, rank: int) -> str:
         return f"{did} {where or f'at {site}'}"
     if world.algorithm:
         return did + words.at_step(world, rank)
-    return f"{did} after {words.placed(calls[-1])}" if calls else f"{did} in cell {view.cell}"
+    return f"{did} after {words.placed(calls[-1])}" if calls else f"{did} in {cell_name(view.cell)}"
 
 
 def _side(world: Alignment, rank: int) -> Side:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
+from ...places import cell_name
 from ...vocabulary import Standing
 from ...wire import Verdict
 from .. import words
@@ -30,9 +31,9 @@ class NotEveryoneWasSent(Rule):
             return None
         targets = world.evidence.targets if world.focus == world.evidence.cell else ()
         if targets:
-            why = f"but cell {world.focus} was sent only to {join_ranks(targets)}"
+            why = f"but {cell_name(world.focus)} was sent only to {join_ranks(targets)}"
         else:
-            why = f"but {words.verb(ranks, 'has', 'have')} not run cell {world.focus}"
+            why = f"but {words.verb(ranks, 'has', 'have')} not run {cell_name(world.focus)}"
         return self.say(
             world,
             f"{words.in_call(world, *waits)}, which needs {join_ranks(ranks)} too, {why}",

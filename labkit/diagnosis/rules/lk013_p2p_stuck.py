@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import join_ranks
+from ...places import cell_name
 from ...vocabulary import Standing
 from ...wire import Call, Side, Verdict
 from .. import words
@@ -120,7 +121,7 @@ def _but(world: Alignment, rank: int, stuck: tuple[int, ...]) -> str:
     after = f" after {met} {'message' if met == 1 else 'messages'} that went over" if met else ""
     if peers[0] in world.waits:
         return f"{after}, but {words.in_call(world, peers, world.waits[peers[0]].call)}{also}"
-    return f"{after}, but {join_ranks(peers)} has finished cell {world.focus}{also}"
+    return f"{after}, but {join_ranks(peers)} has finished {cell_name(world.focus)}{also}"
 
 
 def _from_nobody(world: Alignment, rank: int) -> str:
@@ -129,7 +130,7 @@ def _from_nobody(world: Alignment, rank: int) -> str:
     after = f" after {came} {'message' if came == 1 else 'messages'} that came in" if came else ""
     gone = tuple(each for each in world.views if each != rank and each not in world.waits)
     rest = tuple(each for each in world.waits if each != rank)
-    does = [f"{words.verb(gone, 'has', 'have')} finished cell {world.focus}"] if gone else []
+    does = [f"{words.verb(gone, 'has', 'have')} finished {cell_name(world.focus)}"] if gone else []
     does += [words.wait_text(world, rest)] if rest else []
     return f"{after}, and nobody sends to it: {' and '.join(does)}" if does else after
 
@@ -189,4 +190,4 @@ def _met(world: Alignment, rank: int) -> int:
 
 def _gone(world: Alignment, culprits: tuple[int, ...]) -> tuple[Side, ...]:
     gone = tuple(rank for rank in culprits if rank not in world.waits)
-    return (words.side(world.evidence, gone, f"finished cell {world.focus}", None),) if gone else ()
+    return (words.side(world.evidence, gone, f"finished {cell_name(world.focus)}", None),) if gone else ()
