@@ -76,3 +76,35 @@ def test_calls_of_one_thread_that_differ_are_no_race() -> None:
     one, two = seen.ranks
     alone = replace(seen, ranks=(one, replace(two, calls=two.calls[:1])))
     assert [verdict.code for verdict in judge(alone)] == ["LK005"]
+
+
+REDUCE = "dist.reduce(loss, root=0)\n"
+THEN = "{late}:\n    dist.broadcast()\ndist.barrier()"
+ROOTED = {
+    "read at once": f"{REDUCE}if loss > 9 or {THEN}",
+    "by way of another name": f"{REDUCE}mean = loss / 3\nif mean > 9 or {THEN}",
+    "in a helper": f"def sync(x):\n    dist.reduce(x, root=0)\n    return x\ntotal = sync(1)\nif total > 9 or {THEN}",
+    "in the condition": "def stop(x):\n    dist.reduce(x, root=0)\n    return {late}\n" + THEN.replace("{late}", "if stop(1)"),
+    "in arms": f"{REDUCE}if loss > 9 or {THEN}".replace("\ndist.barrier", "\nelse:\n    dist.barrier"),
+    "before a break": "for step in range(3):\n    dist.reduce(loss, root=0)\n    if loss > 9 or {late}:\n        break\n"
+    "    dist.barrier()",
+}
+
+
+@pytest.mark.parametrize("name", ROOTED)
+def test_a_branch_on_what_only_the_root_has_names_the_reduce(name: str) -> None:
+    said = remedy(run_cells("loss = 3\n" + ROOTED[name].format(late="rank == 0"), ranks=3).evidence())
+    assert "is right on rank 0 alone: reduce #" in said
+    assert "use all_reduce" in said
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "dist.reduce(loss, root=0)\nif rank == 0:\n    dist.broadcast()\ndist.barrier()",
+        "dist.all_reduce(loss)\nif loss > 9 or rank == 0:\n    dist.broadcast()\ndist.barrier()",
+        "loss = other\ndist.reduce(loss, root=0)\nif other > 9 or rank == 0:\n    dist.broadcast()\ndist.barrier()",
+    ],
+)
+def test_a_branch_on_something_else_does_not(source: str) -> None:
+    assert "alone" not in remedy(run_cells("loss = other = 3\n" + source, ranks=3).evidence())

@@ -6,8 +6,9 @@ from ...calls import Aspect, by_majority, is_tie
 from ...errors import join_ranks
 from ...vocabulary import Standing
 from ...wire import Verdict
-from .. import words
+from .. import ways, words
 from ..alignment import Alignment, Disagreement
+from ..roots import right_on_the_root_alone
 from ..rule import Rule, rule
 
 
@@ -45,7 +46,7 @@ class OrderMismatch(Rule):
             else f"{text} while {words.in_call(world, first, found.call(first))}",
             culprits,
             sides=words.column_sides(world, found),
-            fix=words.SAME_ORDER + _of_threads(found),
+            fix=words.SAME_ORDER + _of_threads(found) + _of_a_root(world, found),
             facts=words.mismatch_facts(found),
             ending=words.ending(world, found.column),
         )
@@ -70,6 +71,13 @@ class OrderMismatch(Rule):
             text += f". {join_ranks(too_early).capitalize()} came too early"
         sides = words.wait_sides(world, world.waits)
         return self.say(world, text, culprits, sides=sides, fix=f"{words.SAME_ORDER}, also across process groups")
+
+
+def _of_a_root(world: Alignment, found: Disagreement) -> str:
+    one, two = (found.call(side) for side in found.sides[:2])
+    decided = ways.decided_by(world, one, two) or ways.decided_by(world, two, one)
+    told = right_on_the_root_alone(world, decided, one)
+    return f"; {decided}; {told}" if told else ""
 
 
 def _of_threads(found: Disagreement) -> str:

@@ -10,6 +10,7 @@ from ...wire import Call, Verdict
 from .. import ways, words
 from ..alignment import Alignment
 from ..gates import came_first, decider, leaving
+from ..roots import right_on_the_root_alone
 from ..rule import Rule, rule
 from ..source import in_loop, unconditional
 
@@ -84,9 +85,11 @@ def _passes(world: Alignment, gone: int, waiter: int, call: Call) -> str:
 
 
 def _fix(world: Alignment, gone: int, call: Call) -> str:
-    if not _see(world, call) and (branch := _branch(world, gone, call)):
-        return f"Call it on every rank, or on none: {branch}"
-    return "Let every rank make the same number of calls: same steps, no break on one rank only" + _see(world, call)
+    seen = _see(world, call)
+    branch = "" if seen else _branch(world, gone, call)
+    calls = "Let every rank make the same number of calls: same steps, no break on one rank only"
+    fix = f"Call it on every rank, or on none: {branch}" if branch else f"{calls}; {seen}" if seen else calls
+    return "; ".join(filter(None, (fix, right_on_the_root_alone(world, seen or branch, call))))
 
 
 def _branch(world: Alignment, gone: int, call: Call) -> str:
@@ -100,7 +103,7 @@ def _branch(world: Alignment, gone: int, call: Call) -> str:
 def _see(world: Alignment, call: Call) -> str:
     for frame in reversed(call.path):
         if seen := leaving(world.evidence, frame) or came_first(world.evidence, frame):
-            return f"; {seen}"
+            return seen
     return ""
 
 

@@ -9,6 +9,7 @@ from ...vocabulary import Ending, Standing
 from ...wire import Verdict
 from .. import ways, words
 from ..alignment import Alignment, SequenceError, Slip
+from ..roots import right_on_the_root_alone
 from ..rule import Rule, rule
 from ..source import in_loop, unconditional
 
@@ -52,6 +53,7 @@ class SkippedCall(Rule):
             text = f"{join_ranks(longer)} made {what}{more}, which {join_ranks(shorter)} did not make"
         went = ways.went(world, found, shorter)
         decided = ways.decided_by(world, odd, partner)
+        decided = "; ".join(filter(None, (decided, right_on_the_root_alone(world, decided, odd))))
         return self.say(
             world,
             f"{text}{hedge}{': ' if went else ''}{went}{_effects(world, found)}",
