@@ -21,6 +21,7 @@ from .wire import Call, CallSite
 UNSIZED = ("all_to_all", "object", "barrier")  # ops whose sizes may differ between ranks
 # ops that every rank calls from the same line; where a root has a branch of its own the line says nothing
 SAME_LINE = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
+JOINED = ("the Join context", "DDP's join")  # a rank without batches makes them for the calls of those who go on
 RING_DIMS = 6  # the beacon keeps this many dimensions of a shape
 
 Key = tuple[Hashable, ...]
@@ -98,6 +99,8 @@ def other_lines(column: Mapping[int, Call], same_pass: Callable[[Sequence[CallSi
     calls = list(column.values())
     if not all(call.op.startswith(SAME_LINE) and call.path for call in calls):
         return []
+    if all(call.part for call in calls) and any(call.part in JOINED for call in calls):
+        return []  # at the end of `with Join(...)` on a rank, in the loop on another
     sides = sides_by(column, site_key)
     if len(sides) < 2:
         return []

@@ -91,6 +91,9 @@ def test_other_lines_count_only_where_the_source_has_every_rank_pass_them() -> N
     column = {rank: call(site=CallSite("cell 1", 2 + (rank == 2))) for rank in range(3)}
     assert other_lines(column, lambda calls: True) == [(0, 1), (2,)]
     assert other_lines(column, lambda calls: False) == []
+    joined = {rank: replace(one, part="DDP's buffers" if rank else "the Join context") for rank, one in column.items()}
+    assert other_lines(joined, lambda calls: True) == []
+    assert other_lines({**joined, 1: column[1]}, lambda calls: True) == [(0, 1), (2,)]  # the learner's own call is not Join's
     assert other_lines({0: call(site=None), 1: call(site=CallSite("cell 1", 2))}, lambda calls: True) == []
     both = "x = 1\ndist.all_reduce(a)\ndist.all_reduce(b)\n"
     branch = "if rank == 2:\n    x = 0; dist.all_reduce(a)\nelse: dist.all_reduce(b)\n"

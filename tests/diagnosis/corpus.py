@@ -524,3 +524,17 @@ def outside() -> list[Case]:
              "rank 0 called send (cell 7, line 5) on a process group that it is not in; rank 1 waits in recv from rank 0",
              "hang"),
     ]  # fmt: skip
+
+
+@group
+def joined() -> list[Case]:
+    """Rank 2 has no more batches: it answers for DDP at the end of its Join context, and the others make a call of their own."""
+    source = "with Join([net]):\n    for batch in batches:\n        net(batch)\n        dist.all_reduce(flag)\n"
+    seen = _w("ar3 ar4 ar3:4 ar4", {2: "ar3 ar4 ar1"}, 3, source=source)
+    for rank in range(3):
+        seen.calls[rank][:] = [replace(c, part="" if c.site.line == 4 else "the Join context") for c in seen.calls[rank]]
+    return [
+        Case("a call of one's own in Join", seen.evidence(), "LK029", (2,),
+             "rank 2 has no more batches and answers for DDP alone in the Join context (cell 7, line 1), while ranks 0 and 1 "
+             "still called all_reduce (cell 7, line 4) inside of it", "hang"),
+    ]  # fmt: skip
