@@ -533,7 +533,15 @@ def joined() -> list[Case]:
     seen = _w("ar3 ar4 ar3:4 ar4", {2: "ar3 ar4 ar1"}, 3, source=source)
     for rank in range(3):
         seen.calls[rank][:] = [replace(c, part="" if c.site.line == 4 else "the Join context") for c in seen.calls[rank]]
+    alike = _w("ar3 ar4", {2: "ar3 ar1"}, 3, source=source)  # all of one shape: safe mode has seen that the lines differ
+    for rank in range(3):
+        alike.calls[rank][:] = [
+            replace(c, part="" if c.site.line == 4 else "the Join context", state="done" if c.seq == 1 else "refused")
+            for c in alike.calls[rank]
+        ]
+        alike.but(rank, error=CodeError("ContractError", "the ranks do not agree"), activity="idle")
     return [
+        Case("safe: a call of one's own in Join", alike.evidence(mode="safe"), "LK029", (2,), ending="error"),
         Case("a call of one's own in Join", seen.evidence(), "LK029", (2,),
              "rank 2 has no more batches and answers for DDP alone in the Join context (cell 7, line 1), while ranks 0 and 1 "
              "still called all_reduce (cell 7, line 4) inside of it", "hang"),

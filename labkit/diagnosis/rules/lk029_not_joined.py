@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from ...calls import JOINED
 from ...errors import join_ranks
+from ...vocabulary import CallState
 from ...wire import Call, Verdict
 from .. import words
 from ..alignment import Alignment, Track
 from ..rule import Rule, rule
+
+_NONE = Track("", (), {})
 
 
 @rule
@@ -28,9 +31,10 @@ class NotJoined(Rule):
 
     def claim(self, world: Alignment) -> Verdict | None:
         found = world.sequence_error or world.disagreement
-        if found is None:
+        track, seq = (found.track, found.seq) if found is not None else _refused(world)
+        if track is None:
             return None
-        track, column = found.track, found.track.columns[found.seq]
+        column = track.columns[seq]
         ended = tuple(sorted(rank for rank, call in column.items() if _at_the_end(world, call)))
         others = tuple(sorted(rank for rank in column if rank not in ended))
         own = next((call for rank in others if (call := _own(track, rank, column[rank])) is not None), None)
@@ -51,6 +55,14 @@ class NotJoined(Rule):
             facts=words.last_calls(world, column),
             ending=words.ending(world, column),
         )
+
+
+def _refused(world: Alignment) -> tuple[Track | None, int]:
+    """Where safe mode has stopped calls that differ in their lines alone."""
+    for wait in world.waits.values():
+        if wait.call.state == CallState.REFUSED and wait.call.seq in world.tracks.get(wait.call.group, _NONE).columns:
+            return world.tracks[wait.call.group], wait.call.seq
+    return None, 0
 
 
 def _at_the_end(world: Alignment, call: Call) -> bool:
