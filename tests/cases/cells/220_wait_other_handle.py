@@ -1,0 +1,5 @@
+a, b = torch.ones(1 << 16), torch.ones(1 << 16)
+work = dist.all_reduce(a, async_op=True)
+work = dist.all_reduce(b, async_op=True)
+work.wait()
+print((a + b).sum().item())
