@@ -14,7 +14,7 @@ LABKIT = Path(__file__).resolve().parent.parent / "labkit"
 ALLOWED = {
     "driver/ipp.py": {
         "_client._queue_handlers", "_client._ids", "_client._send", "_client._mux_stream", "_client._control_stream",
-        "_client._closed", "_client._registration_callbacks", "_client._engines", "_client._futures",
+        "_client._closed", "_client._registration_callbacks", "_client._engines",
         "_client._query_socket", "_client._update_engines", "Client._dispatch_iopub",
     },
     "rank/*": {

@@ -2,7 +2,7 @@
 
 ipyparallel's own calls ship pickles both ways. Ours are messages of our own on the same channels - JSON
 and raw buffers, signed like all others - so nothing that a rank sends is ever unpickled here. That rests
-on private parts of ipyparallel 9.2 (`Client._send`, `_queue_handlers`, `_futures`, `_query_socket`,
+on private parts of ipyparallel 9.2 (`Client._send`, `_queue_handlers`, `_query_socket`,
 `_control_stream`, `_registration_callbacks`, `_update_engines`), which tests/driver/test_ipp_contract.py holds.
 """
 
@@ -12,7 +12,8 @@ import json
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ..wire import from_plain, to_plain
 from .transport import ControlError, OnOutput, Pending, Reply
 
 ASK_AGAIN_S = 10
+REMEMBERED = 1000  # signatures of messages that were seen, so that none is taken twice
 ANNOUNCED_S = 0.2  # a rank that is up is announced within milliseconds
 
 
@@ -48,6 +50,7 @@ class IppTransport:
         self._client._queue_handlers = {**dropped, "labkit_reply": self._on_reply}
         self._client._registration_callbacks.append(self._on_registration)
         self._by_message: dict[str, tuple[Pending, list[Any]]] = {}
+        self._asked: dict[int, set[Any]] = {}  # the client's futures of control requests, by rank
 
     # ---- who is there
     def _on_registration(self, event: dict[str, Any]) -> None:
@@ -120,6 +123,7 @@ class IppTransport:
         def hook(future: Any) -> None:
             parts: list[Any] = []
             self._by_message[future.msg_id] = (pending, parts)
+            pending.future.add_done_callback(lambda _: self._forget(future))
             self._client.metadata[future.msg_id]  # a message without metadata gets no word of "idle"
             future.iopub_callbacks.append(lambda message: self._on_output(future, message))
 
@@ -137,6 +141,11 @@ class IppTransport:
     def _drop(self, rank: int, pending: Pending) -> None:
         with self._lock:
             self._pending.get(rank, set()).discard(pending)
+
+    def _forget(self, future: Any) -> None:
+        """A request has ended, by an answer or with its rank: the client drops what it holds of it."""
+        self._by_message.pop(future.msg_id, None)
+        _resolve(future)
 
     def _on_output(self, future: Any, message: dict[str, Any]) -> None:
         """A message a rank has broadcast: printed text, a display, or that it is idle again."""
@@ -165,11 +174,7 @@ class IppTransport:
         pending, parts = self._by_message[number]
         if len(parts) < 2:
             return
-        del self._by_message[number]
         message = next(part for part in parts if part != "idle")
-        future = self._client._futures.get(number)
-        if future is not None and not future.done():
-            future.set_result(None)
         content = message["content"]
         plain = {**content["outcome"], "output": to_plain(tuple(pending.output))}
         buffers = [bytes(part) for part in message["buffers"]]
@@ -185,15 +190,25 @@ class IppTransport:
         sent = self._client._send(
             self._client._control_stream, "labkit_control", content={"op": op, "payload": to_plain(payload)}, ident=target
         )
-        sent.add_done_callback(lambda future: _answer(answer, rank, future))
+        with self._lock:
+            asked = self._asked.setdefault(rank, set())
+            asked.add(sent)
+
+        def take(future: Any) -> None:
+            asked.discard(future)
+            _answer(answer, rank, future)
+
+        sent.add_done_callback(take)
         return answer
 
     # ---- endings
     def rank_gone(self, rank: int) -> None:
         with self._lock:
-            lost = list(self._pending.get(rank, ()))
+            lost, unanswered = list(self._pending.get(rank, ())), self._asked.pop(rank, set())
         for pending in lost:
             pending.fail("dead")
+        for sent in unanswered:
+            _resolve(sent)
         if rank in self.ids and not self._client._closed:
             self._client._send(self._client._query_socket, "unregistration_request", content={"id": rank})
 
@@ -202,8 +217,14 @@ class IppTransport:
             self._client.close(linger=0)
 
 
+def _resolve(future: Any) -> None:
+    """End a future of the client's that nobody waits for, so that the client drops what it holds of the message."""
+    with suppress(InvalidStateError):
+        future.set_result(None)
+
+
 def _answer(answer: Future[Any], rank: int, sent: Any) -> None:
-    if answer.done():
+    if answer.done() or sent.result() is None:
         return
     content = sent.result()["content"]
     if "error" in content:
@@ -225,12 +246,15 @@ def _connect(folder: Path, timeout_s: float) -> Any:
     while True:  # on a busy machine a first question can get lost, and the client asks only once
         left = max(1, int(end - time.monotonic()))
         try:
-            return _Client(info, profile_dir=str(folder), timeout=min(ASK_AGAIN_S, left))
+            client = _Client(info, profile_dir=str(folder), timeout=min(ASK_AGAIN_S, left))
         except TimeoutError:
             if left <= ASK_AGAIN_S:
                 raise StartError(
                     f"the controller did not answer in {timeout_s:g} s", hint="`labkit doctor` looks for the reason"
                 ) from None
+        else:
+            client.session.digest_history_size = REMEMBERED
+            return client
 
 
 def _whole(file: Path) -> bool:

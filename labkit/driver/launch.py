@@ -30,6 +30,8 @@ CONTROLLER_ARGUMENTS = (
     "--TaskScheduler.scheme_name=none",
     "--IPController.use_threads=True",
     "--IPController.broadcast_scheduler_depth=0",
+    # signatures of messages that were seen, so that none is taken twice: 2**16 of them, the default, take 10 MB
+    "--Session.digest_history_size=1000",
     "--log-level=ERROR",
 )
 
