@@ -204,7 +204,7 @@ class IppTransport:
     # ---- endings
     def rank_gone(self, rank: int) -> None:
         with self._lock:
-            lost, unanswered = list(self._pending.get(rank, ())), self._asked.pop(rank, set())
+            lost, unanswered = list(self._pending.get(rank, ())), list(self._asked.pop(rank, ()))
         for pending in lost:
             pending.fail("dead")
         for sent in unanswered:
