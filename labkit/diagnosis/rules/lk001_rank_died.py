@@ -48,8 +48,8 @@ class RankDied(Rule):
             text,
             dead,
             sides=tuple(_side(world, rank) for rank in dead) + words.wait_sides(world, world.waits),
-            next_step=f"{_advice(world, dead)} world.recover() starts {join_ranks(dead)} again; "
-            "the variables of the others are kept.",
+            next_step=f"{_advice(world, dead)} world.recover() starts {join_ranks(dead)} again and restores "
+            f"{words.verb(dead, 'its', 'their')} variables where that is possible; the other ranks keep theirs.",
             facts=words.last_calls(world, dead),
             ending=Ending.ABORT,
         )
