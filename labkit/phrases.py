@@ -42,6 +42,16 @@ def fold(items: Iterable[tuple[int, T]], key: Callable[[T], K]) -> list[tuple[tu
     return [(tuple(ranks), item) for ranks, item in groups.values()]
 
 
+def few(names: Sequence[str], limit: int = 3) -> str:
+    """The first names, and how many more there are; all of them where only one would be left.
+
+    >>> few("abcd"), few("abcde")
+    ('a, b, c, d', 'a, b, c and 2 more')
+    """
+    rest = len(names) - limit
+    return ", ".join(names) if rest < 2 else f"{', '.join(names[:limit])} and {rest} more"
+
+
 def sentence(text: str) -> str:
     """The text with a full stop, unless it ends with a mark of its own."""
     text = text.strip()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from .document import Printed
 from .errors import join_ranks
-from .phrases import fold, label, sentence
+from .phrases import few, fold, label, sentence
 from .places import cell_name
 from .plain import int_keys, record
 
@@ -134,8 +134,7 @@ def _same_names(mapping: Mapping[str, tuple[str, ...]]) -> list[tuple[tuple[int,
 
 
 def _list(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_NAMES])
-    return shown + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+    return few(names, _NAMES)
 
 
 def _by_rank(mapping: Mapping[str, tuple[str, ...]], everyone: Collection[int]) -> str:

@@ -59,13 +59,19 @@ NOTES: Registry[Kind] = Registry("kind of note", "labkit.notes")
 
 
 def gather(by_rank: Mapping[int, Sequence[Finding]], everyone: Collection[int]) -> tuple[Note, ...]:
-    """The notes on one cell: what ranks have found at one place is said once."""
+    """The notes on one cell, in the order of its lines: what ranks have found at one place is said once."""
     together: dict[tuple[str, str, str], list[tuple[int, Finding]]] = {}
     for rank, findings in sorted(by_rank.items()):
         for finding in findings:
             together.setdefault((finding.kind, finding.place, finding.op), []).append((rank, finding))
     made = [NOTES[kind](found, everyone) for (kind, _, _), found in together.items() if kind in NOTES]
-    return tuple(note for note in made if note is not None)
+    return tuple(sorted((note for note in made if note is not None), key=lambda note: _in_order(note.place)))
+
+
+def _in_order(place: str) -> tuple[str, int]:
+    """A place's file, or cell, and its line as a number."""
+    file, _, line = place.rpartition(", line ")
+    return file, int(line) if line.isdigit() else 0
 
 
 def on_ranks(found: Sequence[tuple[int, Finding]], everyone: Collection[int]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.distributed import Reducer
 
-from .parts import few
+from ..phrases import few
 
 _SHOWN = 3
 

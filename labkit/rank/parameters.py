@@ -6,6 +6,8 @@ import re
 from types import TracebackType
 from typing import Any
 
+from ..phrases import few
+
 MOST = 400
 _SPEAKS_OF_MODELS = ("DDP expects same model", "appears not to match sizes of the same param", "appears not to match strides")
 
@@ -42,8 +44,7 @@ def with_names(error: BaseException, message: str) -> str:
     names = [name for name, each in module.named_parameters() if each.requires_grad]
     said = [f"{number}: {names[int(number)]}" for number in found[1].split() if int(number) < len(names)]
     if message.startswith(_UNFINISHED):  # torch's advice would leave no room for them; the traceback has it
-        without = ", ".join(each.partition(": ")[2] for each in said[:8])
-        without += f" and {len(said) - 8} more" if len(said) > 8 else ""
+        without = few([each.partition(": ")[2] for each in said], 8)
         return f"{_UNFINISHED}: no gradient came to {without}{_WITH_FLAG if _FLAG in message else ''}"
     first, end, rest = message.strip().partition("\n")  # most is shown of the first line
     return f"{first} ({', '.join(said[:8])}{', ...' * (len(said) > 8)}){end}{rest}" if said else message

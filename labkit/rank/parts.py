@@ -5,12 +5,13 @@ It is looked for only where the learner's line is not the direct caller: a walk 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import FrameType
 
 from torch.distributed import GradBucket
 
 from ..frames import is_users_file
+from ..phrases import few
 
 Named = tuple[str, str]  # the function on the line (`Call.asked`), and what the call belongs to (`Call.part`)
 NOTHING: Named = ("", "")
@@ -99,20 +100,10 @@ def _fsdp1(frame: FrameType) -> Named:
     handle = frame.f_locals.get("handle") or frame.f_locals.get("self")
     if act is None or handle is None:
         return NOTHING
-    return "", f"FSDP's {act} of {few(getattr(getattr(handle, 'flat_param', None), '_fqns', ()))}"
+    return "", f"FSDP's {act} of {few(getattr(getattr(handle, 'flat_param', None), '_fqns', ())) or 'a module'}"
 
 
 FSDP1 = {"_all_gather_flat_param": "all-gather", "_reduce_grad": "reduce-scatter", "_reduce_grad_no_shard": "all-reduce"}
-
-
-def few(names: Sequence[str], limit: int = 3) -> str:
-    """The first names, and how many more there are.
-
-    >>> few(("a", "b", "c", "d"))
-    'a, b, c and 1 more'
-    """
-    rest = len(names) - limit
-    return ", ".join(names[:limit]) + (f" and {rest} more" if rest > 0 else "") or "a module"
 
 
 def _by_function(frame: FrameType) -> Named:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...calls import by_majority, is_tie
 from ...errors import count, join_ranks
+from ...phrases import few
 from ...vocabulary import Ending
 from ...wire import Verdict
 from .. import words
@@ -67,7 +68,7 @@ class ModelsDiffer(Rule):
             return None
         refused, mine, theirs = tuple(models), world.views[next(iter(models))].error, building[0].site
         site = mine.site if mine is not None else None
-        given = f"{join_ranks(refused)} gave DDP a model with {_listed(list(models[refused[0]]))}{words.at(site)}"
+        given = f"{join_ranks(refused)} gave DDP a model with {few(list(models[refused[0]]), MOST)}{words.at(site)}"
         if site != theirs:
             text = f"{given} while rank 0 gave it another model{words.at(theirs)}: the models are wrapped in different orders"
             fix = "Let every rank build and wrap its models in one order"
@@ -87,11 +88,6 @@ class ModelsDiffer(Rule):
 def _difference(ranks: tuple[int, ...], names: tuple[str, ...], others: tuple[int, ...], theirs: tuple[str, ...]) -> str:
     missing = [name for name in theirs if name not in names]
     more = [name for name in names if name not in theirs]
-    said = [f"{join_ranks(others)} can train {_listed(missing)}, {join_ranks(ranks)} can't"] if missing else []
-    said += [f"{join_ranks(ranks)} can train {_listed(more)}, {join_ranks(others)} can't"] if more else []
+    said = [f"{join_ranks(others)} can train {few(missing, MOST)}, {join_ranks(ranks)} can't"] if missing else []
+    said += [f"{join_ranks(ranks)} can train {few(more, MOST)}, {join_ranks(others)} can't"] if more else []
     return "; ".join(said) or f"{join_ranks(ranks)}: the same parameters in another order"
-
-
-def _listed(names: list[str]) -> str:
-    rest = len(names) - MOST
-    return ", ".join(names[:MOST]) + (f" and {rest} more" if rest > 0 else "")
