@@ -423,6 +423,8 @@ def splits() -> list[Case]:
         Case("splits of one rank", _w("", many, 3).evidence(), "LK023", (2,)),
         Case("splits, and a rank died", _w("", one, 3).but(2, process="dead", exit_code=-6).evidence(), "LK023", (1, 2),
              ending="abort"),
+        Case("splits, and a segmentation fault", _w("", one, 3).but(2, process="dead", exit_code=-11).evidence(), "LK023", (1, 2),
+             ending="abort"),
     ]  # fmt: skip
 
 

@@ -62,15 +62,17 @@ def _side(world: Alignment, rank: int) -> Side:
 def _killed_by_mismatch(world: Alignment, rank: int) -> bool:
     """The rank's last call in the group is where the calls differ."""
     other_message = world.slip is not None or (world.altered is not None and world.altered.kind == "size")
-    aborted = world.views[rank].exit_code == -signal.SIGABRT and find(world.evidence.backend).aborts_on_long_message
+    code, calls = world.views[rank].exit_code, world.calls[rank]
+    inside = code == -signal.SIGSEGV and bool(calls) and calls[-1].state == CallState.ISSUED
+    aborted = (code == -signal.SIGABRT or inside) and find(world.evidence.backend).aborts_on_long_message
     odd = world.odd_message is not None and rank == world.odd_message.receiver
     if (other_message or odd or world.odd_splits is not None) and aborted:
         return True
+    if world.odd_splits is not None and code == -signal.SIGSEGV:
+        return True  # what came too much was written over other memory
     error, found = world.sequence_error, world.disagreement
-    if error is not None and (line := error.track.line(rank)) and line[-1].seq >= error.seq:
-        inside = line[-1].state == CallState.ISSUED and world.views[rank].exit_code == -signal.SIGSEGV
-        if aborted or inside:
-            return True  # it was sent what another call gives
+    if error is not None and aborted and (line := error.track.line(rank)) and line[-1].seq >= error.seq:
+        return True  # it was sent what another call gives
     if found is None or rank not in found.column or found.aspect is Aspect.ROOT:
         return False
     return found.aspect is Aspect.SIZE or found.track.line(rank)[-1].seq == found.seq
