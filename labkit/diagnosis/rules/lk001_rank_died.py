@@ -71,7 +71,7 @@ def _killed_by_mismatch(world: Alignment, rank: int) -> bool:
     if world.odd_splits is not None and code == -signal.SIGSEGV:
         return True  # what came too much was written over other memory
     error, found = world.sequence_error, world.disagreement
-    if error is not None and aborted and (line := error.track.line(rank)) and line[-1].seq >= error.seq:
+    if error is not None and (aborted or inside) and (line := error.track.line(rank)) and line[-1].seq >= error.seq:
         return True  # it was sent what another call gives
     if found is None or rank not in found.column or found.aspect is Aspect.ROOT:
         return False
