@@ -28,7 +28,7 @@ def partners(lines: Lines, cell: int) -> Partners:
 
     A rank whose beacon has been written over has only its open calls compared: how many came before is not known.
     """
-    full = {rank for rank, line in lines.items() if len(line) >= SLOTS}
+    full = written_over(lines)
     made: Partners = {}
     waiting: dict[tuple[str, int, int], list[tuple[int, Call]]] = {}  # sends by group, receiver and tag
     for rank, line in lines.items():
@@ -47,6 +47,11 @@ def partners(lines: Lines, cell: int) -> Partners:
                 made[rank, call.index] = first
                 made[first[0], first[1].index] = (rank, call)
     return made
+
+
+def written_over(lines: Lines) -> set[int]:
+    """The ranks whose first calls are lost: how many came before those that are left is not known."""
+    return {rank for rank, line in lines.items() if len(line) >= SLOTS}
 
 
 def _counts(call: Call, cell: int) -> bool:
@@ -87,12 +92,17 @@ class OddMessage:
 
 
 def odd_message(lines: Lines, made: Partners, cell: int) -> OddMessage | None:
-    """The first message since a cell began that does not fit at its other end."""
-    found = []
+    """The first message since a cell began that does not fit at its other end.
+
+    Messages that have come are counted from a rank's first on, so those of a rank whose first are lost may be others.
+    """
+    found, full = [], written_over(lines)
     for (rank, index), (peer, sent) in made.items():
         if not sends(sent) or sent.cell < cell:
             continue
         received = next(call for call in lines[rank] if call.index == index)
+        if {rank, peer} & full and received.state not in OPEN:
+            continue
         other_dtype = sent.dtype != received.dtype and not {sent.dtype, received.dtype} & _BYTES
         if sent.num_bytes != received.num_bytes or other_dtype:
             found.append(OddMessage(peer, sent, rank, received))

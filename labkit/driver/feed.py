@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from ..places import cell_label
 from ..processes import Identity, ScriptedPid, send, state_of_pid
 from ..ring import RingReader, RingState, read_beat, read_ring
 from ..timings import ANSWER_S, DUMP_S
-from ..wire import CodeError, Evidence, Frame, RankView, from_plain
+from ..wire import CallSite, CodeError, Evidence, Frame, RankView, from_plain
 from .transport import Transport, answered, errors_of, value_of
 
 GLANCE_CALLS = 8
@@ -79,7 +79,7 @@ class Feed:
     def _reader(self, seat: Seat) -> RingReader:
         return self._readers.setdefault(seat.rank, RingReader(self._folder / seat.beacon))
 
-    def look(self, base: Evidence, *, ask: bool = True, sources: Callable[[int], str] | None = None) -> Evidence:
+    def look(self, base: Evidence, *, ask: bool = True, sources: Mapping[str, str] | None = None) -> Evidence:
         """`base` with the ranks filled in; `ask` also asks the control threads (for stacks and errors)."""
         alive = [seat for seat in self._seats if state_of_pid(seat.pid) == "running"]
         asked: dict[int, Future[Any]] = {}
@@ -87,8 +87,7 @@ class Feed:
             asked = {seat.rank: self._transport.control(seat.rank, "state", {}) for seat in alive}
         end = time.monotonic() + ANSWER_S
         views = tuple(self._view(seat, asked, end, ask) for seat in self._seats)
-        cells = {call.cell for view in views for call in view.calls} | {view.cell for view in views}
-        texts = {cell_label(cell): sources(cell) for cell in cells if cell} | files_of(views) if sources else {}
+        texts = cells_of(views, sources) | files_of(views) if sources else {}
         return dataclasses.replace(base, ranks=views, taken_s=time.monotonic(), sources=texts)
 
     def _view(self, seat: Seat, asked: dict[int, Future[Any]], end: float, ask: bool) -> RankView:
@@ -147,12 +146,22 @@ MOST_FILES = 32
 LARGEST_FILE = 200_000  # characters
 
 
+def cells_of(views: Sequence[RankView], known: Mapping[str, str]) -> dict[str, str]:
+    """The text of each cell that calls and errors come from, also of one that only defined a function, by its number."""
+    labels = {cell_label(cell) for view in views for cell in (view.cell, *(call.cell for call in view.calls))}
+    labels |= {site.cell for site in _sites(views)} | {frame.site.cell for view in views for frame in view.stack}
+    return {label: known[label] for label in labels if label in known}
+
+
+def _sites(views: Sequence[RankView]) -> Iterator[CallSite]:
+    yield from (site for view in views for call in view.calls for site in call.path)
+    yield from (error.site for view in views for error in (view.error, view.handling) if error and error.site)
+
+
 def files_of(views: Sequence[RankView]) -> dict[str, str]:
     """The text of the learner's own files that calls and errors come from, by path: the ranks are on this machine."""
-    names = {site.file for view in views for call in view.calls for site in call.path}
-    names |= {error.site.file for view in views for error in (view.error, view.handling) if error and error.site}
     texts = {}
-    for name in sorted(name for name in names if not name.startswith("cell "))[:MOST_FILES]:
+    for name in sorted({site.file for site in _sites(views) if not site.cell})[:MOST_FILES]:
         linecache.checkcache(name)
         text = "".join(linecache.getlines(name))
         if 0 < len(text) <= LARGEST_FILE:

@@ -14,7 +14,7 @@ from ..diagnosis import groups_ended, judge
 from ..diagnosis.standing import is_echo
 from ..endings import groups_broken, guilty_error
 from ..errors import DeadlineExceeded, RankDead, RankError, RankStuck, UsageError, join_ranks
-from ..places import cell_name
+from ..places import cell_label, cell_name
 from ..timings import REACH_EVERY_S
 from ..vocabulary import Activity
 from ..wire import CellResult, CodeError, Diagnosis, Evidence, Frame, Injection, Outcome, RankView, RecoveryReport, WorldStatus
@@ -49,7 +49,7 @@ class Ranks:
         self.mended = self.stopped = False  # mended: the ranks were recovered since
         self.active: list[ActiveInjection] = []
         self.targets: tuple[int, ...] = ()
-        self.sources: dict[int, str] = {}
+        self.sources: dict[str, str] = {}  # by the number that people see
         self.pending: dict[int, Pending] = {}
         self.names: dict[int, tuple[str, ...]] = {}
         self.busy_at: dict[int, tuple[Frame, ...]] = {}
@@ -99,7 +99,7 @@ class Ranks:
 
     def source(self, cell: int) -> str:
         """The code of a rank cell; "" if there is none of this number."""
-        return self.sources.get(cell, "")
+        return self.sources.get(cell_label(cell), "")
 
     # ---- requests
     def alive(self) -> None:
@@ -223,7 +223,7 @@ class Ranks:
     def look(self, *, ask: bool = True) -> Evidence:
         """What every rank is doing now; without `ask` only from the beacons."""
         self.alive()
-        seen: Evidence = self.cluster.feed.look(self._base(), ask=ask, sources=self.source)
+        seen: Evidence = self.cluster.feed.look(self._base(), ask=ask, sources=self.sources)
         return replace(seen, ranks=tuple(self._with_busy(view) for view in seen.ranks)) if self.busy_at else seen
 
     def remember_busy(self, evidence: Evidence) -> None:

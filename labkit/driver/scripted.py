@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +19,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ..errors import RankDead, RankError, join_ranks
-from ..places import cell_label, cell_name
+from ..places import cell_name
 from ..processes import ScriptedPid
 from ..runfolder import RunFolder
 from ..wire import Call, CallSite, CodeError, Evidence, Outcome, Shown, Stream, dumps, loads
 from .acts import Act, Acts, Rank, ScriptClock
 from .core import Listener
-from .feed import Seat
+from .feed import Seat, cells_of
 from .transport import OnOutput, Pending, Reply
 from .twins import Kept
 from .world import DEADLINE_S, World
@@ -314,11 +314,10 @@ class ScriptedFeed:
         """The same as a look: nothing costs anything here."""
         return self.look(base, ask=False)
 
-    def look(self, base: Evidence, *, ask: bool = True, sources: Callable[[int], str] | None = None) -> Evidence:
+    def look(self, base: Evidence, *, ask: bool = True, sources: Mapping[str, str] | None = None) -> Evidence:
         """`base` with the ranks filled in."""
         script, taken_s = self._script, time.monotonic()
         shift_s = taken_s - script.clock.now_s()
         views = tuple(one.view(shift_s, script.seats[one.rank], script.generation, ask=ask) for one in script.ranks)
-        cells = {each.cell for view in views for each in view.calls} | {view.cell for view in views}
-        texts = {cell_label(cell): sources(cell) for cell in cells if cell} if sources else {}
+        texts = cells_of(views, sources) if sources else {}
         return dataclasses.replace(base, ranks=views, taken_s=taken_s, sources=texts)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..diagnosis import whereabouts
 from ..faults import FAULTS
 from ..notes import gather
-from ..places import next_cell
+from ..places import cell_label, next_cell
 from ..registry import unknown
 from ..wire import CellResult, Diagnosis, Injection, OpResult, RecoveryReport, WorldStatus
 from . import cells
@@ -146,7 +146,7 @@ class World:
         targets, limit = core.ready(ranks), core.limit(deadline_s)
         started = time.monotonic()
         core.cell = cell or self.next_cell()
-        core.targets, core.sources[core.cell] = targets, code
+        core.targets, core.sources[cell_label(core.cell)] = targets, code
         core.busy_at.clear()
         feed = core.cluster.feed
         before = feed.num_calls()

@@ -60,10 +60,26 @@ def output_groups(outcomes: Sequence[Outcome]) -> list[tuple[tuple[int, ...], tu
     return fold([(rank, parts) for rank, parts in said if parts], key=lambda parts: parts)
 
 
+def said_by(error: CodeError) -> str:
+    """An exception's message on one line; one of gloo's C++ without its file, its address and its advice.
+
+    >>> said_by(CodeError("RuntimeError", "[/a/pair.cc:5] Read error [127.0.0.1]:3: Connection reset by peer. Look."))
+    'Read error: Connection reset by peer'
+    """
+    message = one_line(error.message)
+    inside = _FROM_GLOO.match(error.message)
+    return one_line(_ADDRESS.sub("", inside[1])).rstrip(".") if inside else message
+
+
+_FROM_GLOO = re.compile(r"\[\S+\.(?:cc|h):\d+\] (.*?)(?:\. |$)", re.S)
+_ADDRESS = re.compile(r" ?\[[\d.:a-f]+\]:\d+")
+
+
 def error_groups(outcomes: Sequence[Outcome]) -> list[tuple[tuple[int, ...], CodeError]]:
-    """Ranks that raised the same thing at the same line together."""
+    """Ranks that raised the same thing at the same line together; what only followed from another rank's end comes last."""
     raised = [(outcome.rank, outcome.error) for outcome in outcomes if outcome.error is not None]
-    return fold(raised, key=lambda error: (error.type, one_line(error.message), error.site))
+    groups = fold(raised, key=lambda error: (error.type, said_by(error), error.site))
+    return sorted(groups, key=lambda group: _FROM_GLOO.match(group[1].message) is not None)
 
 
 def ending_groups(outcomes: Sequence[Outcome]) -> list[tuple[tuple[int, ...], str]]:
@@ -74,7 +90,7 @@ def ending_groups(outcomes: Sequence[Outcome]) -> list[tuple[tuple[int, ...], st
 
 def error_line(ranks: Collection[int], error: CodeError, everyone: Collection[int]) -> str:
     """For instance "rank 2: ZeroDivisionError: division by zero (cell 3, line 2)"."""
-    message = one_line(error.message)
+    message = said_by(error)
     what = f"{error.type}: {message}" if message else error.type
     return f"{label(ranks, everyone)}: {what}" + (f" ({error.site})" if error.site is not None else "")
 

@@ -119,13 +119,14 @@ def answer(stack: list[Frame], error: CodeError | None = None) -> dict[str, obje
 
 def test_beacon_system_and_control_thread_make_one_view(here) -> None:
     folder, seats = here
-    control = Control({0: answer([Frame("cell 4", 2, "<module>")]), 1: answer([], CodeError("ValueError", "no"))})
-    found = Feed(folder, seats, control).look(Evidence(2), sources=lambda cell: f"source of {cell}")
+    stack = [Frame("cell 4", 2, "<module>"), Frame("cell 3", 1, "g", users=True)]
+    control = Control({0: answer(stack), 1: answer([], CodeError("ValueError", "no"))})
+    found = Feed(folder, seats, control).look(Evidence(2), sources={"4": "def f():", "3": "def g():", "2": "..."})
     first, second = found.ranks
     assert (first.process, first.activity, first.cell, first.generation, first.answers) == ("running", "call", 4, 2, True)
-    assert (first.stack, first.stack_from, first.last_progress_s) == ((Frame("cell 4", 2, "<module>"),), "control", 10.0)
+    assert (first.stack, first.stack_from, first.last_progress_s) == (tuple(stack), "control", 10.0)
     assert second.error == CodeError("ValueError", "no")
-    assert found.sources == {"4": "source of 4"}
+    assert found.sources == {"4": "def f():", "3": "def g():"}, "those that are met, also where they only made a function"
     assert found.taken_s > 0
     assert control.asked == [(0, "state"), (1, "state")]
 
@@ -219,7 +220,7 @@ def test_damaged_beacons_never_end_a_diagnosis(damages: list[tuple[int, int, byt
                 file.seek(at)
                 file.write(content)
         base = Evidence(2, cell=4, targets=(0, 1))
-        evidence = Feed(folder, seats, Control({})).look(base, ask=False, sources=lambda cell: "one\ntwo\nthree\n")
+        evidence = Feed(folder, seats, Control({})).look(base, ask=False, sources={"4": "one\ntwo\nthree\n"})
         assert len(evidence.ranks) == 2
         str(judge(evidence))
 

@@ -211,3 +211,16 @@ def test_a_cell_after_which_the_ranks_were_recovered_does_not_tell_to_recover(sa
     assert "world.recover()" not in to_text(told)
     assert "Next: Fix the line.\n" in to_text(told)
     assert "world.recover()" in to_text(dataclasses.replace(told, recovery=None))
+
+
+def test_what_only_followed_is_short_and_comes_after_the_cause() -> None:
+    echo = "[/a/pair.cc:545] Read error [127.0.0.1]:{}: Connection reset by peer. This may be a crash. Check the logs."
+    site = CallSite("cell 3", 4)
+    outcomes = (
+        Outcome(0, "error", error=CodeError("RuntimeError", echo.format(38571), site)),
+        Outcome(1, "error", error=CodeError("ValueError", "bad batch", CallSite("cell 3", 3))),
+        Outcome(2, "error", error=CodeError("RuntimeError", echo.format(20694), site)),
+    )
+    text = to_text(CellResult(3, outcomes, world_size=3))
+    assert text.index("rank 1: ValueError: bad batch") < text.index("ranks 0 and 2: RuntimeError: Read error: Connection reset")
+    assert "pair.cc" not in text

@@ -49,7 +49,7 @@ class RankDied(Rule):
             dead,
             sides=tuple(_side(world, rank) for rank in dead) + words.wait_sides(world, world.waits),
             next_step=f"{_advice(world, dead)} world.recover() starts {join_ranks(dead)} again and restores "
-            f"{words.verb(dead, 'its', 'their')} variables where that is possible; the other ranks keep theirs.",
+            f"{'its' if len(dead) == 1 else 'their'} variables where that is possible; the other ranks keep theirs.",
             facts=words.last_calls(world, dead),
             ending=Ending.ABORT,
         )
