@@ -10,6 +10,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from ..diagnosis import whereabouts
+from ..diagnosis.matched import matched_with_others
 from ..faults import FAULTS
 from ..notes import gather
 from ..places import cell_label, next_cell
@@ -175,6 +176,9 @@ class World:
         late = [outcome.rank for outcome in outcomes if outcome.status == "late"]
         fine = diagnosis is None or diagnosis.healthy
         found = {pending.rank: pending.future.result().findings for pending in pendings if pending.done}
+        if fine and diagnosis is not None and not late:
+            for rank, finding in matched_with_others(diagnosis.evidence).items():
+                found[rank] = (*found.get(rank, ()), finding)
         result = CellResult(
             core.cell, outcomes, None if fine else diagnosis, recovery, time.monotonic() - started, self.world_size,
             whereabouts(diagnosis.evidence, late) if fine and diagnosis is not None else "",
