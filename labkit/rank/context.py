@@ -56,6 +56,7 @@ class RankContext:
     tap: Any = None
     groups: Any = None
     own: dict[str, Any] = field(default_factory=dict)  # labkit's variables in the namespace: rank, world_size, torch, dist, ...
+    made: list[Any] = field(default_factory=list)  # process groups that the learner's code has made in this generation
     unfinished: list[Any] = field(default_factory=list)  # messages that an interrupt left, until new groups are formed
     knows_cell: int = 0  # the variables are as they were after this cell, which may have run in a process before this one
     interruptible: bool = False  # an interrupt is heard: the main thread is in an op, and not in what answers for it

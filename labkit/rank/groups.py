@@ -7,6 +7,7 @@ never reads the keys of a broken one, and an explicit timeout on every group, al
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,9 +17,9 @@ from torch.distributed import distributed_c10d as c10d
 
 from .context import RankContext
 from .contract import Contract
-from .makers import GroupMakers
+from .makers import GroupMakers, name_of
 from .place import join_network, without_name_server
-from .remaking import remake
+from .remaking import Made, agree, remake
 from .tap import Tap
 
 STORE_TIMEOUT_S = 30.0
@@ -44,6 +45,7 @@ class Groups:
         context = self._context
         join_network()  # not earlier: the engine's own connections, all made by now, stay where the kernel is
         old_world = dist.group.WORLD if dist.is_initialized() else None
+        made = context.made
         self.dissolve()
         context.restore_names()
         self._tap.interceptors.clear()  # a fault belongs to the generation it was armed in
@@ -65,11 +67,11 @@ class Groups:
                 **context.backend.group_options(context.device),
             )  # fmt: skip
             value = self._check()
-            if old_world is not None:
-                remake(old_world)
+            self._tap.watch(c10d._get_default_group(), "world", tuple(range(context.world_size)))
+            renewed = self._make_again(store, made if old_world is not None else None) if generation > 1 else []
+            remake([(old_world, dist.group.WORLD), *renewed])
         context.ring.clear()
         self._tap.completes_on_return = not context.backend.facts.returns_at_once
-        self._tap.watch(c10d._get_default_group(), "world", tuple(range(context.world_size)))
         self.set_mode(context.mode)
         self._makers.install()
         context.leave()
@@ -80,6 +82,18 @@ class Groups:
         value = torch.full((1,), float(self._context.rank + 1), device=self._context.device)
         _ALL_REDUCE(value)
         return float(value.item())
+
+    def _make_again(self, store: dist.Store, made: list[Made] | None) -> list[tuple[Any, Any]]:
+        """The groups that the learner's code had made, on this generation: pairs of the old one and the new one."""
+        context, pairs = self._context, []
+        for one in agree(store, context.rank, context.world_size, made):
+            c10d._world.group_count = one.number  # torch names it by this count: a DeviceMesh finds its groups by name
+            group = _NEW_GROUP(list(one.members), timedelta(seconds=one.timeout_s), group_desc=one.desc)
+            context.made.append(replace(one, group=group))
+            if isinstance(group, dist.ProcessGroup):
+                self._tap.watch(group, name_of(one.number, one.members), one.members)
+            pairs.append((one.group, group))
+        return pairs
 
     def part(self, members: tuple[int, ...]) -> Any:
         """The group of some ranks, for measuring; made once a generation, by all ranks, and not watched by the tap."""
@@ -101,6 +115,7 @@ class Groups:
         if dist.is_initialized():
             self._context.backend.before_destroy()
             _DESTROY()
+        self._context.made = []
         self._context.unfinished.clear()
         self._context.backend.after_destroy()
         self._parts.clear()

@@ -27,6 +27,7 @@ from ..makings import BEGUN, ENDED, MAKERS, OF_ALL, OF_MEMBERS, OWN, takes_part
 from ..wire import Call
 from .context import RankContext
 from .raised import describe_error
+from .remaking import Made
 from .sites import find_chain
 from .tap import PendingCall, Tap, pass_through
 
@@ -60,7 +61,11 @@ class GroupMakers:
 
         def make(_: PendingCall | None = None) -> Any:
             call = self._call("new_group", members, OF_MEMBERS if local else OF_ALL, c10d._world.group_count)
-            return self._make(call, lambda: original(ranks, limit, *args, **kwargs))
+            group = self._make(call, lambda: original(ranks, limit, *args, **kwargs))
+            desc = kwargs.get("group_desc")
+            if sort and not any(args) and not any(value for name, value in kwargs.items() if name not in _PLAIN):
+                self._context.made.append(Made(call.seq, members, limit.total_seconds(), desc, group))
+            return group
 
         armed = [each for each in self._tap.interceptors if each.in_makings]
         if not armed:
@@ -86,6 +91,7 @@ class GroupMakers:
     def _destroy_process_group(self, original: Callable[..., Any], group: Any = None) -> None:
         everything = group is None or group == dist.group.WORLD
         original(group)
+        self._context.made = [] if everything else [made for made in self._context.made if made.group is not group]
         if everything:
             self._note(ENDED)
 
@@ -127,8 +133,13 @@ class GroupMakers:
         finally:
             context.ring.finish(slot, call.index, state, time.monotonic())
         if isinstance(group, dist.ProcessGroup):  # else this rank is not a member
-            self._tap.watch(group, f"{call.seq} ({', '.join(map(str, call.group_ranks))})", call.group_ranks)
+            self._tap.watch(group, name_of(call.seq, call.group_ranks), call.group_ranks)
         return group
+
+
+def name_of(number: int, members: tuple[int, ...]) -> str:
+    """A group's name in the beacon: "2 (0, 1)"."""
+    return f"{number} ({', '.join(map(str, members))})"
 
 
 def _numbers(ranks: Any) -> tuple[int, ...] | None:
@@ -151,4 +162,5 @@ def _asked() -> str:
     return "" if found in MAKERS else found
 
 
+_PLAIN = ("group_desc", "sort_ranks")
 _NO_NAMES = ("wrapper", "inner", "_time_logger")

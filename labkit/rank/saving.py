@@ -33,7 +33,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.storage import TypedStorage, UntypedStorage
 
-from .remaking import ddp_options, group_of, make_ddp
+from .remaking import ddp_options, group_of, make_ddp, place_of
 
 VALUES_ONLY = "only its values: backward() can't pass through it any more"
 STATE, GRADIENTS = "\0state", "\0gradients"  # names that no variable has
@@ -87,7 +87,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(obj, DistributedDataParallel):
             return make_ddp, (obj.module, ddp_options(obj), list(obj._comm_hooks))
         if isinstance(obj, dist.ProcessGroup):
-            return group_of, (tuple(dist.get_process_group_ranks(obj)),)
+            return group_of, place_of(obj)
         if what := _unkeepable(obj):
             raise NotKept(what)
         reduced = super().reducer_override(obj)
@@ -117,7 +117,7 @@ def _unkeepable(thing: Any) -> str:
     kind = type(thing)
     if isinstance(thing, torch.nn.Module) and any("torch.distributed.fsdp" in part.__module__ for part in kind.__mro__):
         return "an FSDP module"
-    return "a device mesh" if kind.__name__ == "DeviceMesh" else ""
+    return ""
 
 
 def reason(value: Any, error: BaseException) -> str:

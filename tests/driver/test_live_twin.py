@@ -180,3 +180,49 @@ def test_recovery_takes_half_a_second(world_of: WorldMaker) -> None:
 def patience() -> float:
     """How many times as long as alone everything takes, by the load of the machine."""
     return max(1.0, float(Path("/proc/loadavg").read_text().split()[0]) / (os.cpu_count() or 1))
+
+
+GROUPS = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel as DDP
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+even, odd = dist.new_group([0, 2]), dist.new_group([1, 3])
+mine = [even, odd][rank % 2]
+ddp = DDP(torch.nn.Linear(2, 1, bias=False), process_group=mine)
+sharded = fully_shard(torch.nn.Linear(4, 4))
+"""
+USES = """
+ddp.zero_grad()
+ddp(torch.full((1, 2), float(rank))).sum().backward()
+x, y = torch.full((1,), float(rank)), torch.full((1,), float(rank))
+dist.all_reduce(x, group=mesh.get_group("tp"))
+dist.all_reduce(y, group=mine)
+(x.item(), y.item(), ddp.module.weight.grad[0, 0].item(), dist.get_process_group_ranks(mine))
+"""
+USED = ["(1.0, 2.0, 1.0, [0, 2])", "(1.0, 4.0, 2.0, [1, 3])", "(5.0, 2.0, 1.0, [0, 2])", "(5.0, 4.0, 2.0, [1, 3])"]
+
+
+def test_groups_that_the_code_has_made_are_made_again_on_all_ranks(world_of: WorldMaker) -> None:
+    """After a soft recovery, and on a rank that was replaced: as variables, in a DDP wrapper, in a mesh."""
+    world = world_of(4)
+    assert world.run_cell(GROUPS).ok
+    assert shown(world, USES) == USED
+    assert world.run_cell("if rank != 1: dist.all_reduce(x)").diagnosis is not None
+    assert world.recover().rung == "soft"
+    assert shown(world, USES) == USED
+    assert world.run_cell("sharded(torch.ones(2, 4)).sum().backward()").ok
+    world.run_cell(KILL)
+    report = world.recover()
+    assert report.replaced == (1,)
+    assert report.lost == {"1": ("sharded",)}
+    assert shown(world, USES) == USED
+
+
+def test_a_group_that_not_all_ranks_have_made_is_not_made_again(world_of: WorldMaker) -> None:
+    world = world_of(3)
+    assert world.run_cell("good = dist.new_group([0, 1])").ok
+    result = world.run_cell("odd = dist.new_group([0, 1] if rank != 2 else [0, 2])", deadline_s=4)
+    assert result.diagnosis is not None
+    world.recover()
+    assert shown(world, "x = torch.ones(1)\nif rank < 2: dist.all_reduce(x, group=good)\nx.item()") == ["2.0", "2.0", "1.0"]

@@ -29,7 +29,7 @@ RANK = Path(__file__).resolve().parents[2] / "labkit" / "rank"
 PARTS = {
     "c10d._get_default_group": ({"groups.py", "makers.py", "channel.py"}, "test_the_default_group_and_its_backend"),
     "group._get_backend": ({"channel.py"}, "test_the_default_group_and_its_backend"),
-    "c10d._world": ({"backends/nccl.py", "makers.py"}, "test_every_group_is_in_the_worlds_map"),
+    "c10d._world": ({"backends/nccl.py", "groups.py", "makers.py", "remaking.py"}, "test_every_group_is_in_the_worlds_map"),
     "backend._start_coalescing": ({"channel.py"}, "test_sends_can_be_coalesced"),
     "backend._end_coalescing": ({"channel.py"}, "test_sends_can_be_coalesced"),
     "backend._allgather_base": ({"channel.py"}, "test_the_backends_own_collectives"),
@@ -157,6 +157,8 @@ def test_every_group_is_in_the_worlds_map(alone: Any) -> None:
     count = c10d._world.group_count
     other = dist.new_group([0])
     assert c10d._world.group_count == count + 1
+    c10d._world.group_count = 40  # a group that is made again has its old name
+    assert dist.new_group([0]).group_name == "40"
     assert {id(alone), id(other)} <= {id(group) for group in c10d._world.pg_map}
     assert callable(dist.ProcessGroup.abort)
 
