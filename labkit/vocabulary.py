@@ -33,6 +33,7 @@ class RankState(StrEnum):
     STARTING = "starting"
     IDLE = "idle"
     RAISED = "raised"  # idle, and its last cell ended with an error of its own
+    CUT_OFF = "cut off"  # idle, and its last cell ended by what another rank did
     UNREACHABLE = "unreachable"  # the controller is stopped or gone: nobody can know what the rank does
     RUNNING = "running"  # a cell, outside of any call
     WAITING = "waiting"  # inside a call

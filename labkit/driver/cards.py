@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..phrases import cut
@@ -21,10 +22,15 @@ class Seen(NamedTuple):
     detail: str = ""
 
 
-def make_card(view: RankView, seat: Seat, backend: str, raised: CodeError | None = None, *, reachable: bool = True) -> RankCard:
-    """The card of a rank as it was seen; `raised` is what it ended its last cell with, by its own fault."""
-    seen = describe(view, raised=raised)
-    if not reachable and seen.state in (RankState.IDLE, RankState.RAISED):
+def make_card(
+    view: RankView, seat: Seat, backend: str, raised: CodeError | None = None, *, reachable: bool = True, mended: bool = False
+) -> RankCard:
+    """The card of a rank as it was seen; `raised` is what it ended its last cell with, by its own fault.
+
+    `mended`: the ranks were recovered since.
+    """
+    seen = describe(replace(view, error=None) if mended else view, raised=raised)
+    if not reachable and seen.state in (RankState.IDLE, RankState.RAISED, RankState.CUT_OFF):
         seen = Seen(RankState.UNREACHABLE)
     return RankCard(view.rank, view.pid, seat.device, backend, *seen, host=seat.host, memory_bytes=memory_bytes(view.pid))
 
@@ -37,7 +43,7 @@ def describe(view: RankView, *, broken: bool = False, raised: CodeError | None =
     if view.process == ProcessState.DEAD:
         return Seen(RankState.DEAD, "", "" if view.exit_code is None else f"exit code {view.exit_code}")
     seen = _alive(view, broken)
-    if seen.state == RankState.IDLE and raised is not None:
+    if seen.state in (RankState.IDLE, RankState.CUT_OFF) and raised is not None:
         where = f" ({raised.site})" if raised.site is not None else ""
         return Seen(RankState.RAISED, f"raised {raised.type}", cut(" ".join(raised.message.split()), 60) + where)
     if view.process == ProcessState.STOPPED:
@@ -47,7 +53,9 @@ def describe(view: RankView, *, broken: bool = False, raised: CodeError | None =
 
 def _alive(view: RankView, broken: bool) -> Seen:
     if view.activity == Activity.IDLE:
-        return Seen(RankState.IDLE, "", f"last cell raised {view.error.type}" if view.error else "")
+        return (
+            Seen(RankState.CUT_OFF, "", f"{view.error.type}; another rank is the cause") if view.error else Seen(RankState.IDLE)
+        )
     waiting = [call for call in view.calls if call.waits]
     if not waiting and view.blocked:  # it waits for an asynchronous call
         waiting = [call for call in view.calls if call.state == CallState.ISSUED][:1]

@@ -47,8 +47,7 @@ class Ranks:
         self.broken, self.cell, self.request_id = "", 0, 0
         self.last: CellResult | None = None
         self.mended = self.stopped = False  # mended: the ranks were recovered since
-        self.active: list[ActiveInjection] = []
-        self.targets: tuple[int, ...] = ()
+        self.active, self.targets = list[ActiveInjection](), tuple[int, ...]()
         self.sources: dict[str, str] = {}  # by the number that people see
         self.pending: dict[int, Pending] = {}
         self.names: dict[int, tuple[str, ...]] = {}
@@ -277,8 +276,9 @@ class Ranks:
         except RankError as error:
             note = str(error)
         evidence = self.look(ask=not note)
+        known = {"reachable": not note, "mended": self.mended}
         cards = tuple(
-            make_card(view, self.seats[view.rank], self.backend, self.raised(view.rank, view.error), reachable=not note)
+            make_card(view, self.seats[view.rank], self.backend, self.raised(view.rank, view.error), **known)
             for view in evidence.ranks
         )
         busy = [rank for rank, pending in self.pending.items() if not pending.done]

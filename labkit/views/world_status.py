@@ -13,6 +13,7 @@ from ._text import clean, count, one_line
 _MARKS: dict[str, tuple[str, str]] = {
     RankState.IDLE: ("✓", "good"),
     RankState.RAISED: ("✗", "bad"),
+    RankState.CUT_OFF: ("…", "wait"),
     RankState.UNREACHABLE: ("…", "wait"),
     RankState.WAITING: ("…", "wait"),
     RankState.STOPPED: ("…", "wait"),

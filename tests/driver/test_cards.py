@@ -22,7 +22,9 @@ def waiting(**known: object) -> Call:
 
 CASES = {
     "idle": (RankView(0), ("idle", "", "")),
-    "idle after an error": (RankView(0, error=CodeError("ValueError", "no")), ("idle", "", "last cell raised ValueError")),
+    "idle after an error": (
+        RankView(0, error=CodeError("ValueError", "no")), ("cut off", "", "ValueError; another rank is the cause"),
+    ),
     "dead": (RankView(0, process="dead", exit_code=-9, activity="cell", calls=(waiting(),)), ("dead", "", "exit code -9")),
     "stopped": (
         RankView(0, process="stopped", activity="call", calls=(waiting(),)), ("stopped", "", "SIGSTOP, in all_reduce #5"),

@@ -87,7 +87,7 @@ def test_the_states_have_their_marks() -> None:
     marks = {state: look(RankCard(0, 1, "cpu", "gloo", state)) for state in RankState}
     assert {state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("✗", "bad")} == {"dead", "stuck", "raised"}
     waiting = {state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("…", "wait")}
-    assert waiting == {"waiting", "stopped", "unreachable"}
+    assert waiting == {"waiting", "stopped", "unreachable", "cut off"}
     assert [state for state, (symbol, accent) in marks.items() if (symbol, accent) == ("✓", "good")] == ["idle"]
 
 
