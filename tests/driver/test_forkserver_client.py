@@ -155,6 +155,9 @@ def test_what_goes_wrong_after_an_exit_is_no_death_of_the_server(server_that: Ma
     assert server.alive
     assert second.exit_code is None
     assert fork(server)["pid"] == 3
+    until_s = time.monotonic() + 10
+    while "what follows" not in caplog.text and time.monotonic() < until_s:  # said by a thread of its own
+        time.sleep(0.01)
     assert "what follows from the exit of rank 0 (process 1) failed" in caplog.text
 
 
