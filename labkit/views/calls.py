@@ -14,7 +14,7 @@ from ._base import add
 from ._call_arrows import draw_messages
 from ._call_marks import CHARACTER, STEP, draw_tile, draw_track
 from ._call_text import as_lines
-from ._strokes import Box, Dot, Drawing, Line, Mark, svg
+from ._strokes import Box, Dot, Drawing, Line, Mark, Words, svg
 from ._text import one_line, sentence
 
 _NARROW = 345 - 24  # pixels: the narrowest page without its margins
@@ -57,6 +57,10 @@ def legend(grid: CallGrid) -> list[tuple[tuple[Mark, ...], float, str]]:
     found: list[tuple[tuple[Mark, ...], float, str]] = [
         (tuple(draw_tile(call, 1, 1, 22)), 32.0, name) for name, call in calls_of(grid).items()
     ]
+    lines = [track for track in grid.tracks if say.lines_matter(track)]
+    numbered = [p.call.site for t in lines for r in t.rows for p in r.places if p.call is not None and p.call.site is not None]
+    if numbered:
+        found.append(((Words(10, 16, str(numbered[0].line), "wsl", "middle"),), 22.0, "small number: the line"))
     if grid.messages is not None:
         arrow = (Dot(6, 12, 4, "pd"), Line(((6, 12), (24, 12)), "pd"), Line(((22, 7), (31, 12), (22, 17)), "ph"))
         found.append((arrow, 32.0, "send to recv"))

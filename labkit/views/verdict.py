@@ -16,7 +16,8 @@ from .notes import note_block
 def verdict_block(verdict: Verdict, evidence: Evidence | None = None, *, in_text: bool = False) -> Block:
     """The block that also a cell's result and a diagnosis show; with evidence the picture of its calls, `in_text` too."""
     tag = f"{verdict.code} · {verdict.title}"
-    parts: list[Node] = [Paragraph(sentence(verdict.sentence), "lead", mark="✗", label=verdict.code, tag=tag)]
+    mark, accent = ("…", "wait") if verdict.ending == "slow" else ("✗", "bad")  # slow is information: all of it is right
+    parts: list[Node] = [Paragraph(sentence(verdict.sentence), "lead", mark=mark, label=verdict.code, tag=tag)]
     if evidence is not None:
         parts += picture(call_grid(evidence, verdict), in_text=in_text, short=True)
     elif verdict.sides:
@@ -24,7 +25,7 @@ def verdict_block(verdict: Verdict, evidence: Evidence | None = None, *, in_text
     if verdict.facts:
         parts.append(Details(count(len(verdict.facts), "fact") + " behind this", [Items(verdict.facts)]))
     parts += [Paragraph(sentence(verdict.next_step), "next")] if verdict.next_step else []
-    return Block(parts, "bad")
+    return Block(parts, accent)
 
 
 def verdict_tree(verdict: Verdict) -> Tree:

@@ -214,3 +214,9 @@ def test_a_still_has_no_classes_and_no_variables() -> None:
 def test_many_ranks_and_calls_are_drawn_at_once(many: tuple[float, CallGrid]) -> None:
     assert many[0] < 0.5
     assert len(to_html(many[1])) < 32_000
+
+
+def test_a_number_under_a_letter_is_said_to_be_a_line() -> None:
+    said = "small number: the line"
+    assert said in [words for _, _, words in legend(call_grid(skipped(4, 60, 1, 30)))]
+    assert said not in [words for _, _, words in legend(call_grid(left()))], "there no tile has a number"

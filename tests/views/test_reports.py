@@ -110,6 +110,15 @@ def test_verdict_in_html_has_the_sentence_first_facts_collapsed_and_the_next_ste
     assert order == sorted(order)
 
 
+def test_a_verdict_on_lost_time_is_information_everywhere(samples: Any) -> None:
+    late = dataclasses.replace(samples.verdict(), ending="slow")
+    page = to_html(late).partition("</style>")[2]
+    assert "lk-block lk-wait" in page
+    assert "lk-bad" not in page
+    assert "✗" not in page + to_text(late)
+    assert "lk-block lk-bad" in to_html(samples.verdict()).partition("</style>")[2]
+
+
 def test_diagnosis(samples: Any) -> None:
     found = Diagnosis((samples.verdict(),) * 2, samples.evidence())
     assert to_text(found) == f"{VERDICT}\nAnd 1 more finding:\n{VERDICT}"
