@@ -1,4 +1,4 @@
-"""The picture of calls as a file for slides: an SVG, or a PNG that Pillow draws (it comes with the extra "video")."""
+"""The picture of calls as a file: a page, or for slides an SVG, or a PNG that Pillow draws (it comes with the extra "video")."""
 
 from __future__ import annotations
 
@@ -11,15 +11,23 @@ from typing import Any
 from .callgrid import CallGrid
 from .errors import UsageError, shown
 from .files import written_whole
+from .views import to_html
 from .views._call_still import compose, still
 from .views._strokes import STYLES, THEMES, Box, Dot, Group, Line, Mark, Words, color
 
 SCALE = 2  # pixels of the PNG for one of the drawing
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Calls of all ranks</title></head>
+<body data-jp-theme-light="{light}" style="font-family:sans-serif;background:{paper}">
+{body}
+</body></html>
+"""
 _FINE = 2  # it is drawn this much larger, then made smooth
 
 
 def save(grid: Any, path: Any, *, theme: str = "light") -> Path:
-    """Write "hang.svg" or "hang.png" (twice the size of the page's picture), light or dark.
+    """Write "hang.html" (a page, as in a notebook), "hang.svg" or "hang.png" (twice the size), light or dark.
 
     >>> save(world.calls(), "hang.svg")                                  # doctest: +SKIP
     """
@@ -27,13 +35,16 @@ def save(grid: Any, path: Any, *, theme: str = "light") -> Path:
         raise UsageError(f"a {type(grid).__name__} is no picture of calls", hint="give world.calls()")
     if theme not in THEMES:
         raise UsageError(f"no theme {shown(theme)}", hint="there are light and dark")
-    if not isinstance(path, (str, Path)) or Path(path).suffix.lower() not in (".svg", ".png"):
-        raise UsageError(f"no still of the kind {shown(str(path))}", hint="name it .svg or .png")
+    if not isinstance(path, (str, Path)) or Path(path).suffix.lower() not in (".html", ".svg", ".png"):
+        raise UsageError(f"no still of the kind {shown(str(path))}", hint="name it .html, .svg or .png")
     target = Path(path)
     try:
         with written_whole(target) as part:
             if target.suffix.lower() == ".svg":
                 part.write_text(still(grid, theme), encoding="utf-8")
+            elif target.suffix.lower() == ".html":
+                light, paper = str(theme == "light").lower(), color("bg", theme)
+                part.write_text(_PAGE.format(light=light, paper=paper, body=to_html(grid)), encoding="utf-8")
             else:
                 _png(grid, theme).save(part, "PNG")
     except OSError as error:

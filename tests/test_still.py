@@ -55,3 +55,12 @@ def test_what_can_not_be_written(tmp_path: Path, path: str, theme: str, said: st
         save(call_grid(left()), tmp_path / "none" / "x.svg")
     with pytest.raises(UsageError, match=r"world\.calls"):
         save("hang", tmp_path / "x.svg")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_page_is_whole_and_asks_nobody(tmp_path: Path, theme: str) -> None:
+    text = save(call_grid(swapped()), tmp_path / "hang.html", theme=theme).read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>")
+    assert f'data-jp-theme-light="{str(theme == "light").lower()}"' in text
+    assert "lk-calls" in text
+    assert not re.search(r"https?:|url\(|@import|<script|<link", text)

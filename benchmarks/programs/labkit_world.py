@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ ENTERED_S = time.monotonic()
 
 import labkit  # noqa: E402
 from benchmarks.channel import Channel  # noqa: E402
-from benchmarks.programs import _faults, _phases, _tap, _views  # noqa: E402
+from benchmarks.programs import _faults, _phases, _tap, _twin, _views  # noqa: E402
 
 FIRST = "x = torch.full((4,), float(rank + 1)); dist.all_reduce(x); x[0].item()"
 
 
 OPS = ("start", "warm", "end", "cells", "all_reduces", "tap", "mode", "fault", "memory", "picture", "watched")
+OPS += ("hold", "burst", "twins_bytes", "killed")
 
 
 class Ops:
@@ -85,6 +87,20 @@ class Ops:
         """Seconds of blocks of all-reduces with and without live cards."""
         return _views.watched(self.world, numel, count, rounds)
 
+    def hold(self, num_bytes: int) -> None:
+        _twin.hold(self.world, num_bytes)
+
+    def burst(self, count: int) -> dict[str, float]:
+        """Seconds and CPU seconds of cells in a row."""
+        return _twin.burst(self.world, count)
+
+    def twins_bytes(self) -> int:
+        return _twin.twins_bytes(self.world)
+
+    def killed(self) -> dict[str, float]:
+        """A rank is killed, and comes back with what it knew."""
+        return _twin.killed(self.world)
+
     def memory(self) -> dict[str, int]:
         """PSS of every process of the world, by what it is."""
         pids = [outcome.value["pid"] for outcome in self.world.run("ping").outcomes]
@@ -110,8 +126,11 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--launcher", default="auto")
     parser.add_argument("--mode", default="raw")
+    parser.add_argument("--keep", default="", help="no: ranks have no twins")
     parser.add_argument("--later", action="store_true", help="start no world before it is asked for")
     arguments = parser.parse_args()
+    if arguments.keep:
+        os.environ["LABKIT_KEEP"] = arguments.keep
     ops = Ops(arguments)
     if arguments.later:
         channel = Channel()

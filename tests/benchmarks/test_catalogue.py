@@ -19,6 +19,7 @@ def test_every_measure_of_the_design_is_there() -> None:
         "schedules",
         "schedules-model",
         "schedules-simulator",
+        "twin",
     }
 
 
