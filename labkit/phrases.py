@@ -42,6 +42,16 @@ def fold(items: Iterable[tuple[int, T]], key: Callable[[T], K]) -> list[tuple[tu
     return [(tuple(ranks), item) for ranks, item in groups.values()]
 
 
+def code_lines(source: str) -> list[str]:
+    """The lines of a source text, as Python numbers them: a form feed or a separator of Unicode's ends no line, as it would else.
+
+    >>> code_lines("a\\n'\\u2028'\\r\\nb\\n"), "a\\u2028b".splitlines()
+    (['a', "'\\u2028'", 'b'], ['a', 'b'])
+    """
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
 def few(names: Sequence[str], limit: int = 3) -> str:
     """The first names, and how many more there are; all of them where only one would be left.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from .document import Printed
 from .notes import Note
+from .phrases import code_lines
 from .places import CallSite, CodeError, Frame
 from .plain import KIND, dumps, from_plain, int_keys, loads, record, to_plain
 from .recovered import RecoveryReport
@@ -177,7 +178,7 @@ class Evidence:
         """The stripped source text of a site, or ""."""
         if site is None:
             return ""
-        lines = self.sources.get(self.source_key(site), "").splitlines()
+        lines = code_lines(self.sources.get(self.source_key(site), ""))
         return lines[site.line - 1].strip() if 0 < site.line <= len(lines) else ""
 
     @staticmethod

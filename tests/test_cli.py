@@ -261,3 +261,8 @@ def test_a_terminal_without_greek_letters_is_no_error() -> None:
 
 def test_the_doctor_package_is_what_the_facade_shows() -> None:
     assert labkit.doctor is sys.modules["labkit.doctor"].run_checks
+
+
+def test_python_m_labkit_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "labkit", "--help"], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("usage: labkit ")

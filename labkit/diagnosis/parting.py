@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..calls import Key, parting, place, site_key
+from ..phrases import code_lines
 from ..wire import Call, CallSite, Evidence
 from .shifts import Unlike
 from .source import block, comes_later, exclusive, passable, text_of
@@ -122,4 +123,4 @@ def _unlike(evidence: Evidence, one: Call, two: Call) -> float:
         return 1.0
     text = text_of(evidence, frames[0])
     line = exclusive(block(text, frames[0].line) or (), block(text, frames[1].line) or ())
-    return 0.0 if "rank" in text.splitlines()[line - 1] else _BRANCH
+    return 0.0 if "rank" in code_lines(text)[line - 1] else _BRANCH

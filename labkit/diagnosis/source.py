@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from ..calls import file_name, place
+from ..phrases import code_lines
 from ..wire import CallSite, Evidence
 
 Block = tuple[tuple[int, str], ...]  # the statements around a line, outermost first: (line, arm)
@@ -22,7 +23,7 @@ JUMPS = (ast.Return, ast.Break, ast.Continue, ast.Raise)
 @lru_cache(maxsize=64)
 def tree_of(source: str) -> ast.Module | None:
     """The syntax tree of a cell or file; None if it can't be read."""
-    plain = [_without_magic(line) for line in source.splitlines()]
+    plain = [_without_magic(line) for line in code_lines(source)]
     try:
         return ast.parse("\n".join(plain))
     except (SyntaxError, ValueError):

@@ -7,6 +7,7 @@ import linecache
 from typing import Any
 
 from ..faults.base import LeaveCell
+from ..phrases import code_lines
 from ..places import cell_name
 from ..wire import Shown
 from .caught import with_notes
@@ -21,7 +22,7 @@ def run_cell(context: RankContext, shell: Any, code: str, cell: int) -> Shown | 
     """Execute `code`; the last expression's value is shown and kept as `_`. Exceptions pass through."""
     name = cell_name(cell)
     source = as_python(shell, code)
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    linecache.cache[name] = (len(source), None, [f"{line}\n" for line in code_lines(source)], name)
     tree = with_notes(ast.parse(source, name))
     last = tree.body[-1] if tree.body else None
     shows = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
@@ -59,9 +60,9 @@ def as_python(shell: Any, code: str) -> str:
     """A cell without IPython's own syntax, line by line as it was typed: IPython would cut off blank lines at its beginning."""
     if shell is None:
         return code
-    lines = code.splitlines(keepends=True)
+    lines = code_lines(code)
     blank = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    return "\n" * blank + str(shell.transform_cell("".join(lines[blank:])))
+    return "\n" * blank + str(shell.transform_cell("\n".join(lines[blank:]) + "\n"))
 
 
 def show(value: Any, shell: Any = None, limit: int = SHOWN_LIMIT) -> Shown:

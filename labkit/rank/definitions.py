@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..phrases import code_lines
 from ..places import cell_name
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -135,7 +136,7 @@ def replay(cells: Sequence[tuple[int, str, bool]], namespace: dict[str, Any], af
     constants = once_assigned(source for _, source, _ in cells)
     for number, source, ran_well in cells:
         name = cell_name(number)
-        linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+        linecache.cache[name] = (len(source), None, [f"{line}\n" for line in code_lines(source)], name)
         for statement in definitions(source, constants if ran_well else frozenset()):
             names = [each for each in bound(statement) if number > after or each not in there]
             if not names:

@@ -7,6 +7,7 @@ import json
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
+from labkit.diagnosis.source import block
 from labkit.endings import groups_broken
 from labkit.rank.cell import as_python
 from labkit.rank.raised import describe_error
@@ -63,3 +64,12 @@ def test_a_line_has_the_number_that_was_typed(blank: str, shell: Shell | None) -
 
 def test_ipythons_own_syntax_is_still_taken() -> None:
     assert "get_ipython()" in as_python(Shell(), "\n%time x = 1")
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\f", "\x1c", "\x85"])
+def test_what_ends_no_line_for_python_ends_none_here(odd: str) -> None:
+    source = f"text = 'a{odd}b'\nif rank == 0:\n    dist.barrier()\n"
+    name = "cell 7"
+    frame = Evidence(2, sources={"7": source})
+    assert frame.source_line(CallSite(name, 3)) == "dist.barrier()"
+    assert block(source, 3) == ((2, "If.body"),)
