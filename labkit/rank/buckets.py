@@ -21,7 +21,7 @@ class _Plan:
     """One reducer: its buckets, its step, and the bucket that comes next."""
 
     def __init__(self, parameters: Sequence[Any], buckets: Sequence[Sequence[int]], names: dict[int, str]) -> None:
-        self.names = {id(parameter): names.get(at, "") for at, parameter in enumerate(parameters)}
+        self.names = {id(parameter): names.get(at, "").lstrip(".") for at, parameter in enumerate(parameters)}
         self.buckets = [[parameters[at] for at in bucket] for bucket in buckets]
         self.step = self.next = 0
 

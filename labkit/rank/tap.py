@@ -19,6 +19,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from ..calls import JOINED
 from ..diagnosis.standing import is_echo
 from ..faults.base import Interceptor
 from ..frames import is_users_file
@@ -292,7 +293,8 @@ class Tap:
     def _from_below(self, caller: FrameType, op: str, first: Any) -> tuple[tuple[CallSite, ...], str, str, int]:
         """Chain, name, part and step of a call that no wrapper has seen."""
         asked, part = find_part(caller)
-        bucket, step = self.buckets.part(first.numel()) if op == "all_reduce" and not asked and first is not None else ("", 0)
+        own = op == "all_reduce" and not asked and first is not None and part not in JOINED  # Join's may be as large as a bucket
+        bucket, step = self.buckets.part(first.numel()) if own else ("", 0)
         return chain_here(caller), asked, bucket or part, step
 
     def _after(self, seen: Any, group_key: int) -> None:

@@ -93,7 +93,7 @@ def test_calls_of_ddp_and_fsdp_say_what_they_are_for(world_of: WorldMaker) -> No
         world.run_cell(MODEL + LIBRARIES[name], deadline_s=30)
     calls = world.core.look().ranks[0].calls
     assert {(call.part, call.step) for call in calls if call.op == "all_reduce" and call.part} == {
-        ("DDP's gradient bucket 0 (0.weight, 0.bias, 2.weight and 1 more)", 1),
+        ("DDP's gradient bucket 0 (0.weight, 0.bias, 2.weight, 2.bias)", 1),
         ("DDP's gradient bucket 0 (2.bias, 2.weight)", 2), ("DDP's gradient bucket 1 (0.bias, 0.weight)", 2),
         ("DDP's gradient bucket 0 (2.bias, 2.weight)", 3), ("DDP's gradient bucket 1 (0.bias, 0.weight)", 3),
     }  # fmt: skip

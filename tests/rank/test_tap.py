@@ -13,6 +13,7 @@ import torch.distributed as dist
 from labkit.errors import ContractError
 from labkit.faults.base import Interceptor
 from labkit.makings import OUTSIDE
+from labkit.rank import tap as tap_module
 from labkit.rank.context import RankContext
 from labkit.rank.tap import PendingCall, Tap, pass_through
 from labkit.ring import read_ring
@@ -252,3 +253,15 @@ def test_a_new_cell_begins_outside_of_any_call(tap: Tap, rank_context: RankConte
     tap.begin_cell()
     run("dist.all_reduce(torch.ones(4))")
     assert [call.reduce_op for call in calls(rank_context)] == ["sum"]
+
+
+def test_what_join_calls_for_ddp_is_no_bucket_of_an_older_model(
+    tap: Tap, rank_context: RankContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the size of a bucket, and a model that nobody uses any more waits for its first one."""
+    old = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+    for part, said in (("DDP's join", "DDP's join"), ("", "DDP's gradient bucket 0 (weight, bias)")):
+        monkeypatch.setattr(tap_module, "find_part", lambda frame, part=part: ("", part))
+        dist.group.WORLD.allreduce([torch.zeros(5)]).wait()
+        assert calls(rank_context)[-1].part == said
+    del old
