@@ -43,7 +43,7 @@ def fold(items: Iterable[tuple[int, T]], key: Callable[[T], K]) -> list[tuple[tu
 
 
 def code_lines(source: str) -> list[str]:
-    """The lines of a source text, as Python numbers them: a form feed or a separator of Unicode's ends no line, as it would else.
+    """The lines of a source text, as Python numbers them: a form feed or a separator of Unicode's ends no line.
 
     >>> code_lines("a\\n'\\u2028'\\r\\nb\\n"), "a\\u2028b".splitlines()
     (['a', "'\\u2028'", 'b'], ['a', 'b'])

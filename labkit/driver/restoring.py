@@ -21,7 +21,7 @@ Cells = Callable[[int], Sequence[tuple[int, str, bool]]]  # of a rank: (number, 
 
 
 class History:
-    """The cells that each rank has run."""
+    """The cells that each rank has run; of those with one text the newest, so that a cell that runs often takes no more room."""
 
     def __init__(self) -> None:
         self._ran: dict[int, dict[int, tuple[str, bool]]] = {}
@@ -29,7 +29,11 @@ class History:
     def note(self, result: CellResult, source: str) -> None:
         """A cell has ended, well or not, on the ranks that it was sent to; "" is the source of what is no cell."""
         for outcome in result.outcomes if source else ():
-            self._ran.setdefault(outcome.rank, {}).setdefault(result.cell, (source, outcome.ok))
+            ran = self._ran.setdefault(outcome.rank, {})
+            if result.cell not in ran:
+                for older in [cell for cell, (text, _) in ran.items() if text == source]:
+                    del ran[older]
+                ran[result.cell] = source, outcome.ok
 
     def cells(self, rank: int) -> list[tuple[int, str, bool]]:
         """A rank's cells: number, source, and whether it ended well."""

@@ -75,7 +75,7 @@ def test_tracebacks_have_their_lines() -> None:
     import linecache
 
     replay(cells("def f():\n    return 1"), {})
-    assert linecache.getline("cell 1", 2) == "    return 1"
+    assert linecache.getline("cell 1", 2) == "    return 1\n"
 
 
 def test_the_names_of_a_statement() -> None:

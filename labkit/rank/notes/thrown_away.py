@@ -30,7 +30,7 @@ _RESULT = {
 }  # fmt: skip
 _NEW = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript, ast.IfExp)  # expressions that may make a new tensor
 _LOOKS = 3  # at one line of a cell
-_PATIENCE_S = 0.05  # gloo's thread lets go of a tensor a moment after its call has returned
+_PATIENCE_S = 0.2  # gloo's thread lets go of a tensor a moment after its call has returned
 
 
 def references(args: tuple[Any, ...], at: int) -> int:
