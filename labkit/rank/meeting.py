@@ -66,7 +66,7 @@ class Meeting:
 
     def _note(self, rank: int) -> str:
         """One for each thread's rank: a second thread that waits has the same name, and the last to wait is seen."""
-        return f"contract/waits/{self._context.request_id}/{rank}"
+        return f"contract/waits/{rank}"
 
     def _in_circle(self, keys: Sequence[str]) -> bool:
         """Whether a rank that this one waits for waits, at last, for this one."""

@@ -85,7 +85,9 @@ def test_the_store_stays_small(tmp_path: Path) -> None:
     contracts = ranks(store, 2, tmp_path)
     for _ in range(20):
         meet(contracts, [call(), call()])
-    assert len(store.kept) <= 4
+    notes = [key for key in store.kept if key.startswith("contract/waits/")]  # of waits that were long
+    assert len(notes) <= 2
+    assert len(store.kept) - len(notes) <= 4
 
 
 @pytest.mark.parametrize("field", [{"dtype": "int64"}, {"root": 1}, {"reduce_op": "max"}, {"shape": (2, 2, 2)}])
