@@ -70,6 +70,8 @@ class Groups:
             self._tap.watch(c10d._get_default_group(), "world", tuple(range(context.world_size)))
             renewed = self._make_again(store, made if old_world is not None else None) if generation > 1 else []
             remake([(old_world, dist.group.WORLD), *renewed])
+        if context.rank == 0 and generation > 1:
+            forget_others(self._store, prefix)
         context.ring.clear()
         self._tap.completes_on_return = not context.backend.facts.returns_at_once
         self.set_mode(context.mode)
@@ -119,6 +121,13 @@ class Groups:
         self._context.unfinished.clear()
         self._context.backend.after_destroy()
         self._parts.clear()
+
+
+def forget_others(store: Any, prefix: str) -> None:
+    """Delete what other generations have left in the store: nobody reads it any more."""
+    for key in store.list_keys():
+        if not key.startswith(f"{prefix}/"):
+            store.delete_key(key)
 
 
 def _join_store(host: str, port: int) -> dist.Store:
